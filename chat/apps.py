@@ -19,6 +19,7 @@ class ChatConfig(AppConfig):
         from chat.conversations.page_updates import render_updates
         from chat.exports.zip_job import make_zip
         from chat.files.actions import STORE_OUTPUT_FILES
+        from chat.files.purge import PURGE_FILES
         from chat.imports import jobs as import_jobs
         from chat.jobs.kinds import register_kind
         from chat.jobs.worker import JOBS, PURGE_JOBS
@@ -44,6 +45,7 @@ class ChatConfig(AppConfig):
         register_periodic_task(PURGE)
         register_periodic_task(JOBS)
         register_periodic_task(PURGE_JOBS)
+        register_periodic_task(PURGE_FILES)
         register_kind(JobKind.EXPORT, make_zip)
         register_kind(JobKind.CHECK, import_jobs.check)
         register_kind(JobKind.IMPORT, import_jobs.run_import)

@@ -403,6 +403,17 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 # Size of a file with conversations to import, which the browser sends in pieces. 2 GB is also the
 # most that the readers accept.
 IMPORT_BYTES = int(env.number("IMPORT_BYTES", 2048 * _MEBIBYTE))
+# Memory of the process that reads such a file. One conversation, with the files in it, may have a quarter
+# of that.
+IMPORT_MEMORY_BYTES = int(
+    env.number("IMPORT_MEMORY_BYTES", 768 * _MEBIBYTE, at_least=256 * _MEBIBYTE)
+)
+# What one import may write to the database: files that are new, texts, and logs of answers.
+IMPORT_WRITE_BYTES = int(env.number("IMPORT_WRITE_BYTES", 4096 * _MEBIBYTE, at_least=_MEBIBYTE))
+# What the files of one person may take up, all together. Files of answers count and are always stored.
+STORED_BYTES_PER_PERSON = int(
+    env.number("STORED_BYTES_PER_PERSON", 20 * 1024 * _MEBIBYTE, at_least=_MEBIBYTE)
+)
 # Websockets and streams that one person may have open at each process; a tab needs one.
 CONNECTIONS_PER_PERSON = int(env.number("CONNECTIONS_PER_PERSON", 200, at_least=1))
 # Runs that one person may have in progress or queued.

@@ -50,7 +50,6 @@ from chat.models import (
     Run,
     RunSegment,
     RunStatus,
-    StoredFile,
     Team,
     TeamRole,
     Tool,
@@ -61,6 +60,7 @@ from chat.models import (
 from chat.projects.actions import create_project, set_member
 from chat.projects.forms import Place
 from tests.conftest import PASSWORD
+from tests.support.files import store_file
 
 SIGN_IN = "sign-in"
 ADMIN = "administrator"
@@ -254,9 +254,7 @@ PICTURE = "https://example.org/a.png"
 def _stored_picture(thread: Thread) -> Values:
     """A remote image that the answer names, and that has been fetched already."""
     _log(thread.run, events.MessageDelta(item=0, content=f"![a]({PICTURE})", seq=1))
-    StoredFile.objects.create(
-        public_id=id_of(thread.run, PICTURE), conversation=thread.conversation
-    )
+    store_file(public_id=id_of(thread.run, PICTURE), conversation=thread.conversation)
     return _run(thread)
 
 
@@ -265,7 +263,7 @@ def _picture(world: World) -> Values:
 
 
 def _medium(thread: Thread) -> Values:
-    file = StoredFile.objects.create(conversation=thread.conversation, body=b"x")
+    file = store_file(conversation=thread.conversation, body=b"x")
     AnswerFile.objects.create(run=thread.run, file=file, item=3)
     return {**_run(thread), "choice": 0, "item": 3, "position": 0}
 
@@ -313,12 +311,12 @@ def _team_visibility(world: World) -> Values:
 
 
 def _file(thread: Thread) -> Values:
-    file = StoredFile.objects.create(conversation=thread.conversation, body=b"x")
+    file = store_file(conversation=thread.conversation, body=b"x")
     return {"public_id": file.public_id}
 
 
 def _file_of_no_conversation(world: World) -> Values:
-    return {"public_id": StoredFile.objects.create(conversation=None, body=b"x").public_id}
+    return {"public_id": store_file(conversation=None, body=b"x").public_id}
 
 
 def _artifact(thread: Thread) -> Values:
@@ -699,7 +697,7 @@ def _member(world: World) -> Values:
 def _project_file(make: Make) -> Make:
     def file(world: World) -> Values:
         project = Project.objects.get(**make(world))
-        return {"public_id": StoredFile.objects.create(project=project, body=b"x").public_id}
+        return {"public_id": store_file(project=project, body=b"x").public_id}
 
     return file
 

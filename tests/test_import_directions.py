@@ -40,12 +40,12 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "conversations": ("files.actions", "files.file_counts", "search.sources"),
     "jobs": (),
     "imports": (
-        *("conversations.actions", "conversations.titles", "files.actions", "search.sources"),
-        *("artifacts.actions", "exports.format", "jobs"),
+        *("conversations.actions", "conversations.titles", "search.sources"),
+        *("files.actions", "files.storage", "artifacts.paths", "exports.format", "jobs"),
     ),
     "organization": ("conversations.actions",),
     "projects": (
-        *("conversations.actions", "conversations.choice_form", "files.actions"),
+        *("conversations.actions", "conversations.choice_form", "files.actions", "files.storage"),
         *("organization.change_responses", "organization.lines", "organization.undo"),
     ),
     "run_details": (),

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 from django.conf import settings
 from django.utils.translation import gettext_noop
 
+from chat.artifacts.paths import PATH_LENGTH, path_problem
 from chat.core import notify
 from chat.core.text import clean
 from chat.events import Json, JsonObject, Result
@@ -36,19 +36,14 @@ MOST_MOCKUP_VERSIONS = 50
 # may send must fit.
 MOST_CHARACTERS = 2 * settings.RUN_BYTES
 LARGEST_SIZE = 2**63 - 1
-PATH_LENGTH = 500
 # How many entries of a list of paths are read, for each file that a bundle may have. It leaves room
 # for paths that are named twice or were deleted.
 PATHS_PER_FILE = 10
-# No path is encoded more often than this, except to hide something.
-MOST_DECODINGS = 4
 
 # The notification channel for the process that fetches files.
 FILES = "files"
 
 # Reasons why a file is missing. They are stored in English, and translated when they are shown.
-BAD_PATH = gettext_noop("This path can’t be used in a web address.")
-LONG_PATH = gettext_noop("This path is too long.")
 REPLACED = gettext_noop("A newer version replaced this file before it was downloaded.")
 TOO_LARGE = gettext_noop("This file exceeds the size limit.")
 
@@ -230,26 +225,6 @@ def _kept(file: MockupFile) -> MockupFile:
         due_at=file.due_at,
         file_id=file.file_id,
     )
-
-
-def path_problem(path: str) -> str:
-    """Why this path of a bundle is never fetched, as a sentence, or an empty string if it may be.
-    It must name one file below the bundle, however often a server decodes it."""
-    if len(path) > PATH_LENGTH:
-        return LONG_PATH
-    for _ in range(MOST_DECODINGS):
-        if not _is_plain(path):
-            return BAD_PATH
-        path, encoded = unquote(path), path
-        if path == encoded:
-            return ""
-    return BAD_PATH
-
-
-def _is_plain(path: str) -> bool:
-    if "\\" in path or "\ufffd" in path or not path.isprintable():
-        return False
-    return all(segment.strip(" .") for segment in path.split("/"))
 
 
 # --- values that fit their columns -------------------------------------------------------------

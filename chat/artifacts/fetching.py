@@ -16,7 +16,8 @@ from django.db.models import F, Q, QuerySet, Sum
 from django.db.models.functions import Now
 from django.utils.translation import gettext, gettext_noop
 
-from chat.artifacts.actions import BAD_PATH, FILES, TOO_LARGE, path_problem
+from chat.artifacts.actions import FILES, TOO_LARGE
+from chat.artifacts.paths import BAD_PATH, path_problem
 from chat.core.encryption import DecryptionError
 from chat.core.notify import publish_after_commit, room_topic
 from chat.core.threads import DatabaseThreads

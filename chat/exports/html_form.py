@@ -11,6 +11,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
 from chat.conversations.tags import words_of
+from chat.core.pictures import read_picture
 from chat.exports.markdown_form import author_of, moment
 from chat.exports.reading import Source, read_turns
 from chat.exports.standalone import Standalone, styles
@@ -18,7 +19,6 @@ from chat.live.snapshot import render_unfolded
 from chat.models import Message, Role, Run, StoredFile
 from chat.questions.question_cards import QuestionCard
 from chat.rendering.components import safe
-from chat.rendering.media import read_picture
 from chat.run_details.log_pages import entries_behind
 from chat.web.files import may_be_shown
 
@@ -86,7 +86,7 @@ def _run(run: Run) -> RunPart:
 
 
 def _picture(file: StoredFile) -> Picture:
-    body = bytes(StoredFile.objects.values_list("body", flat=True).get(pk=file.pk))
+    body = file.body
     facts = read_picture(body)
     if facts is None or not may_be_shown(facts):
         return Picture(name=file.name, source="")

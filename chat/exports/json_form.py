@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator
 from functools import partial
-from hashlib import sha256
 from typing import Any, cast
 
 import msgspec
@@ -77,14 +76,13 @@ def _contents(files: Iterable[StoredFile]) -> Iterator[bytes]:
     yield b"{"
     written: set[str] = set()
     for file in files:
-        digest = _digest(file)
+        digest = file.sha256
         if digest in written:
             continue
-        body = StoredFile.objects.values_list("body", flat=True).get(pk=file.pk)
         yield b'%s\n"%s":"%s"' % (
             b"," if written else b"",
             digest.encode(),
-            base64.b64encode(bytes(body)),
+            base64.b64encode(file.body),
         )
         written.add(digest)
     yield b"}"
@@ -306,12 +304,7 @@ def _file(file: StoredFile) -> form.File:
         name=file.name,
         media_type=file.media_type,
         size_bytes=file.size_bytes,
-        sha256=_digest(file),
+        sha256=file.sha256,
         created_by=_person(file.created_by),
         created_at=file.created_at,
     )
-
-
-def _digest(file: StoredFile) -> str:
-    """Files of early versions have no stored one."""
-    return file.sha256 or sha256(bytes(file.body)).hexdigest()

@@ -13,8 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from chat.events import Json
-from chat.rendering.components import name_of
-from chat.rendering.safety import is_safe_link, one_newline, storable
+from chat.rendering.safety import is_safe_link, one_newline, reveal, storable
 
 # What renderers elsewhere do: HTML is HTML, and every address is a link.
 _parser = MarkdownIt("commonmark", {"html": True, "maxNesting": 200}).enable("table")
@@ -32,6 +31,8 @@ _ACTIVE = re.compile(
     re.DOTALL,
 )
 _PARAGRAPH_END = re.compile(r"(\n[ \t]*\n)")
+_JOINERS = ("\u200c", "\u200d")
+_AT_JOINERS = re.compile("([\u200c\u200d])")
 _TICKS = re.compile("`+")
 _SCHEME = re.compile(r"\s*[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 _END = "tributary-end-of-text"
@@ -40,8 +41,12 @@ _FORBIDDEN = frozenset({"html_block", "html_inline", "image"})
 
 
 def line_of(text: str) -> str:
-    """A name or a title: one line without any markup."""
-    return _MARKUP.sub(r"\\\1", name_of(text))
+    """A name or a title: one line without any markup. Invisible characters are shown, except for the
+    joiners of emoji and of some scripts, which are part of words."""
+    shown = "".join(
+        each if each in _JOINERS else reveal(each) for each in _AT_JOINERS.split(storable(text))
+    )
+    return _MARKUP.sub(r"\\\1", " ".join(shown.split()))
 
 
 def fenced(text: str, language: str = "") -> str:

@@ -19,11 +19,14 @@ from django.utils.translation import gettext, ngettext
 
 from chat import events
 from chat.core.errors import ActionRefused
+from chat.core.pictures import read_picture
 from chat.core.text import clean
 from chat.events import MediaItem, MediaUpdate, Result
+from chat.files.storage import check_storage
 from chat.models import (
     AnswerFile,
     Attachment,
+    FileContent,
     Message,
     Run,
     RunSegment,
@@ -31,7 +34,6 @@ from chat.models import (
     StoredFile,
     User,
 )
-from chat.rendering.media import read_picture
 from chat.result import media_name
 from chat.runs.outcomes import OutcomeStep
 from chat.search.sources import index, index_missing
@@ -121,14 +123,24 @@ def check_picture_size(name: str, size_bytes: int | None) -> None:
 
 
 def attach(
-    message: Message, user: User, pictures: Sequence[Attachable], *, earlier: Message | None = None
+    message: Message,
+    user: User,
+    pictures: Sequence[Attachable],
+    *,
+    earlier: Message | None = None,
+    has_room: bool = False,
 ) -> None:
     """Attaches the pictures of an ``earlier`` version of the turn (the same bytes), then the new
-    ones. Call this in the transaction that creates the message. Raises ``ActionRefused``."""
+    ones. Call this in the transaction that creates the message. Raises ``ActionRefused``, also if the
+    person has no room for them, unless the caller has checked that (``has_room``)."""
     kept = [each.file for each in earlier.attachments.all()] if earlier else []
     shared = [each for each in pictures if isinstance(each, StoredFile)]
     if shared:
         _check_shared(message, shared)
+    bodies = {each.sha256: each.body for each in pictures if isinstance(each, Picture)}
+    if not has_room:
+        check_storage(user, {digest: len(body) for digest, body in bodies.items()})
+    FileContent.objects.keep_all(bodies)
     new = [
         each if isinstance(each, StoredFile) else _stored(message, user, each) for each in pictures
     ]
@@ -167,7 +179,7 @@ def shows(run: Run, pictures: Sequence[Attachable]) -> bool:
     """Whether the message of the run has exactly these pictures: a repeated key may come with other
     ones."""
     stored = Attachment.objects.filter(message=run.message.parent_id).order_by("position")
-    return list(stored.values_list("file__sha256", flat=True)) == [p.sha256 for p in pictures]
+    return list(stored.values_list("file__content_id", flat=True)) == [p.sha256 for p in pictures]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +224,9 @@ def _output_file(medium: Medium, body: bytes) -> OutputFile:
 
 def store_output_files(run: Run, result: Result, prepared: object) -> None:
     """Stores the files of an answer. Call this in the transaction that ends the run."""
-    for each in cast("list[OutputFile]", prepared):
+    found = cast("list[OutputFile]", prepared)
+    FileContent.objects.keep_all({each.sha256: each.body for each in found})
+    for each in found:
         file = StoredFile.objects.store(
             run.conversation_id,
             name=each.name,

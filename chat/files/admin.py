@@ -16,10 +16,10 @@ from django.utils.translation import gettext, gettext_lazy
 
 from chat.access import NOT_HERE
 from chat.artifacts.file_rows import reason_of
+from chat.core.pictures import read_picture
 from chat.models import ArtifactVersion, Conversation, FetchStatus, MockupVersion, StoredFile
 from chat.rendering.components import excerpt, name_of
 from chat.rendering.figures import size
-from chat.rendering.media import read_picture
 from chat.web import admin as history
 from chat.web.admin import AdministratorsOnly, cell, object_key, time_column
 from chat.web.files import may_be_shown
@@ -183,7 +183,7 @@ class StoredFileAdmin(KeptAdmin):
         return size(file.size_bytes)
 
     def facts_of(self, thing: StoredFile) -> dict[str, object]:
-        body = bytes(thing.body)
+        body = thing.body
         facts = read_picture(body)
         shown: dict[str, object] = {}
         if facts and may_be_shown(facts):
@@ -196,7 +196,7 @@ class StoredFileAdmin(KeptAdmin):
             "facts": [
                 (gettext("Declared type"), cell(thing.media_type)),
                 (gettext("Size"), self.size_cell(thing)),
-                ("SHA-256", thing.sha256 or "–"),
+                ("SHA-256", thing.sha256),
                 (gettext("Attached by"), cell(thing.created_by) if thing.created_by else "–"),
             ],
             **shown,

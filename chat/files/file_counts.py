@@ -27,7 +27,6 @@ def attachments_by_message(conversation: Conversation) -> Mapping[int, list[Atta
     rows = (
         Attachment.objects.filter(message__conversation=conversation)
         .select_related("file")
-        .defer("file__body")
         .order_by("message_id", "position")
     )
     found: dict[int, list[Attachment]] = {}

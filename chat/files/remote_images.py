@@ -21,6 +21,7 @@ from django.views.decorators.http import require_http_methods
 from chat import access
 from chat.core.errors import ActionRefused
 from chat.files import actions
+from chat.files.storage import check_storage
 from chat.live.snapshot import pictures_in
 from chat.models import Run, StoredFile, User
 from chat.upstreams.addresses import AddressRefused
@@ -67,6 +68,7 @@ def keep(run: Run, address: str, body: bytes, *, by: User) -> UUID:
     last = unquote(urlsplit(address).path).rpartition("/")[2]
     picture = actions.picture_of(web_files.picture_name(last), body)
     id = id_of(run, address)
+    check_storage(by, {picture.sha256: len(picture.body)})
     try:
         with transaction.atomic():
             StoredFile.objects.store(

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 
 from chat import access
 from chat.artifacts.file_rows import ListedFile, listed_file, title_of
+from chat.core.pictures import read_picture
 from chat.models import (
     AnswerFile,
     Artifact,
@@ -31,7 +32,7 @@ from chat.models import (
 )
 from chat.rendering.components import name_of
 from chat.rendering.figures import size
-from chat.rendering.media import BEGINNING, read_picture, sound_of
+from chat.rendering.media import BEGINNING, sound_of
 from chat.web.decorators import login_required
 from chat.web.files import bytes_response, code_of, language_of, may_be_shown, read_text
 from chat.web.responses import beside_room
@@ -118,7 +119,7 @@ def _listed_artifact(artifact: Artifact, versions: Sequence[ArtifactVersion]) ->
 
 
 def mockups_of(conversation: Conversation) -> list[ListedMockup]:
-    files = MockupFile.objects.select_related("file").defer("file__body").order_by("path")
+    files = MockupFile.objects.select_related("file").order_by("path")
     versions = (
         MockupVersion.objects.select_related("run__message")
         .defer("run__result")
@@ -153,7 +154,7 @@ def brought_in(conversation: Conversation) -> list[ListedPicture]:
     rows = (
         AnswerFile.objects.filter(run__conversation=conversation)
         .select_related("file", "run__message")
-        .defer("file__body", "run__result")
+        .defer("run__result")
         .order_by("-run_id", "pk")[:MOST_LISTED]
     )
     return [
@@ -173,7 +174,6 @@ def attached_in(conversation: Conversation) -> list[ListedPicture]:
     rows = (
         Attachment.objects.filter(message__conversation=conversation)
         .select_related("file", "message__author")
-        .defer("file__body")
         .order_by("-pk")
     )
     return [
@@ -221,7 +221,7 @@ def file(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The only way by which bytes from elsewhere leave this origin."""
     stored = access.get_file(request.user, public_id)
     return bytes_response(
-        bytes(stored.body),
+        stored.body,
         stored.name,
         may_show="download" not in request.GET,
         wanted=request.headers.get("Range", ""),
@@ -251,7 +251,7 @@ def file_source(request: HttpRequest, public_id: UUID) -> HttpResponse:
     room = stored.conversation or access.conversations_with(request.user, stored).first()
     if room is None:
         raise Http404(access.NOT_HERE)
-    body = bytes(stored.body)
+    body = stored.body
     text = read_text(body)
     return _page(
         request,

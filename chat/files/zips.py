@@ -103,7 +103,7 @@ def _everything(conversation: Conversation) -> Iterator[ZipEntry]:
     attached = Attachment.objects.filter(message__conversation=conversation).order_by("pk")
     seen: set[int] = set()
     for folder, rows in (("answers", brought), ("attached", attached)):
-        for row in rows.select_related("file").defer("file__body"):
+        for row in rows.select_related("file"):
             if row.file_id not in seen:
                 seen.add(row.file_id)
                 yield _of_file(row, f"{folder}/{row.file.name.replace('/', ' ')}")
@@ -117,7 +117,7 @@ def _text_of(version_pk: int) -> bytes:
 
 def _stored(files: QuerySet[MockupFile]) -> Iterable[MockupFile]:
     stored = files.filter(status=FetchStatus.STORED, file__isnull=False)
-    return stored.select_related("file", "version").defer("file__body").order_by("version", "path")
+    return stored.select_related("file", "version").order_by("version", "path")
 
 
 def _of_file(row: MockupFile | AnswerFile | Attachment, path: str) -> ZipEntry:
@@ -132,7 +132,7 @@ def _of_file(row: MockupFile | AnswerFile | Attachment, path: str) -> ZipEntry:
 
 
 def _body_of(file_pk: int) -> bytes:
-    bodies = StoredFile.objects.filter(pk=file_pk).values_list("body", flat=True)
+    bodies = StoredFile.objects.filter(pk=file_pk).values_list("content__body", flat=True)
     return bytes(bodies.first() or b"")
 
 

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 import msgspec
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from chat import access, events
+from chat import access
 from chat.conversations.actions.conversation import delete
 from chat.conversations.actions.messages import choose_path
 from chat.core import notify
 from chat.core.errors import ActionRefused
 from chat.core.text import one_line
 from chat.files.actions import Picture, check_picture_size, picture_of
-from chat.imports.archive import MOST_CONVERSATIONS, Archive, Document, ImportRefused, Item, parse
+from chat.imports.archive import shown
+from chat.imports.budget import Budget
 from chat.imports.conversations import Conversation as Imported
-from chat.imports.conversations import File, Part, Text, Unreadable
-from chat.imports.formats import FORMATS, Format, detect
+from chat.imports.conversations import Part, SentFile, Text
+from chat.imports.formats import FORMATS, Format
 from chat.imports.formats.tributary import Exported
+from chat.imports.frames import Found, Read, Restored, Skipped
 from chat.imports.report import Note, Report
 from chat.imports.restoring import project_for, restore
+from chat.imports.source import read_messages
 from chat.imports.writing import write
 from chat.models import (
     AuditEvent,
@@ -58,76 +60,49 @@ class Prepared:
     left_out: Sequence[str] = ()
 
 
-def import_archive(
+def import_file(
     user: User,
     team: Team,
-    archive: Archive,
+    file: BinaryIO,
     *,
     format_name: str = "",
     is_dry_run: bool = False,
     progress: Progress | None = None,
+    check: Callable[[], None] | None = None,
     job: Job | None = None,
 ) -> Report:
     """Creates a private conversation of this user for each one in the export that they have not
     imported into this team before. Each is a transaction: what is interrupted is continued by
-    importing the same file again, and for the same ``job`` it is the same import. Raises
-    ``ActionRefused``, before anything is written, for a file that is damaged, too large or unknown;
-    a single conversation that can't be read is reported."""
+    importing the same file again, and for the same ``job`` it is the same import. ``check`` is called
+    twice a second while the file is read. Raises ``ActionRefused``, before anything is written, for a
+    file that is damaged, too large or unknown; a single conversation that can't be read is reported."""
     if not access.writable_teams(user).filter(pk=team.pk).exists():
         words = gettext("You have read-only access. Ask a team owner for write access.")
         raise ActionRefused(words)
-    found, names, total = _examine(archive, format_name)
-    work = _Work.begin(user, team, found, is_dry_run=is_dry_run, job=job)
-    try:
-        for document in archive.documents():
-            for item in document.items if document.name in names else ():
-                work.take(item, archive)
+    messages = read_messages(file, format_name=format_name, known=_known(user, team), check=check)
+    with closing(messages):
+        found = next(messages)
+        assert isinstance(found, Found)
+        work = _Work.begin(user, team, FORMATS[found.format], is_dry_run=is_dry_run, job=job)
+        work.note_missing(found.missing)
+        try:
+            for message in messages:
+                assert not isinstance(message, Found)
+                work.take(message)
                 if progress is not None:
-                    progress(work.report.found, total)
-    finally:
-        work.end()
+                    progress(work.report.found, found.total)
+        finally:
+            work.end()
     return work.report
 
 
-def _examine(archive: Archive, format_name: str) -> tuple[Format, set[str], int]:
-    """The format, the JSON files that have conversations, and how many these are. All files are
-    read once, so that nothing is written of an export that is damaged."""
-    wanted = FORMATS[format_name] if format_name else None
-    found: dict[str, Format] = {}
-    total = 0
-    for document in archive.documents():
-        recognized = detect(_values(document)) if document.items else None
-        if recognized is not None and wanted in (None, recognized):
-            found[document.name] = recognized
-            total += len(document.items)
-        elif wanted is not None and not document.name:
-            found[document.name] = wanted
-            total += len(document.items)
-    formats = {each.name: each for each in found.values()}
-    if not formats:
-        labels = ", ".join(each.label for each in FORMATS.values())
-        words = gettext("The file contains no conversations in a known format (%(formats)s).")
-        raise ImportRefused(words % {"formats": labels})
-    if len(formats) > 1:
-        labels = ", ".join(each.label for each in formats.values())
-        words = gettext(
-            "The file contains conversations of several products (%(formats)s). Choose one."
-        )
-        raise ImportRefused(words % {"formats": labels})
-    if total > MOST_CONVERSATIONS:
-        words = gettext(
-            "The file has %(count)s conversations; at most %(limit)s can be imported at once."
-        )
-        raise ImportRefused(words % {"count": f"{total:,}", "limit": f"{MOST_CONVERSATIONS:,}"})
-    return next(iter(formats.values())), set(found), total
-
-
-def _values(document: Document) -> Iterator[events.Json]:
-    for item in document.items:
-        try:
-            yield parse(item)
-        except Unreadable:
-            continue
+def _known(user: User, team: Team) -> dict[str, dict[str, str]]:
+    """The digests of what this user has imported into this team, by format and identity."""
+    known: dict[str, dict[str, str]] = {}
+    sources = ImportedSource.objects.filter(user=user, team=team)
+    for name, source_id, digest in sources.values_list("format", "source_id", "digest"):
+        known.setdefault(name, {})[source_id] = digest
+    return known
 
 
 @dataclass(slots=True, kw_only=True)
@@ -139,6 +114,7 @@ class _Work:
     team: Team
     format: Format
     report: Report
+    budget: Budget
     batch: Import | None
     known: dict[str, str] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
@@ -149,66 +125,63 @@ class _Work:
     ) -> _Work:
         sources = ImportedSource.objects.filter(user=user, team=team, format=found.name)
         report = Report(format=found.name, is_dry_run=is_dry_run)
-        work = cls(user=user, team=team, format=found, report=report, batch=None)
+        budget = Budget(user=user)
+        work = cls(user=user, team=team, format=found, report=report, budget=budget, batch=None)
         work.known = dict(sources.values_list("source_id", "digest"))
         if not is_dry_run:
             before = Import.objects.filter(job=job).first() if job is not None else None
             work.batch = batch = before or Import.objects.create(
                 user=user, team=team, format=found.name, job=job
             )
+            budget.written_bytes = batch.written_bytes
             work.written = set(batch.sources.values_list("source_id", flat=True))
             report.import_id = str(batch.public_id)
         return work
 
-    def take(self, item: Item, archive: Archive) -> None:
+    def note_missing(self, names: Sequence[str]) -> None:
+        words = gettext("The export says that it has this file, and lacks it. Download it again.")
+        for name in names:
+            self.report.note(self.report.left_out, shown(name), "", [words])
+
+    def take(self, message: Skipped | Read | Restored) -> None:
         report = self.report
         report.found += 1
-        source_id, title = f"#{report.found}", ""
-        try:
-            value = parse(item)
-            if not isinstance(value, dict):
-                raise Unreadable(gettext("Not a conversation."))
-            named, title = self.format.name_of(value)
-            source_id = named or source_id
-            imported = self.format.read(value, archive.member)
-        except Unreadable as error:
+        if isinstance(message, Skipped) and message.reason:
             report.unread += 1
-            report.note(report.not_understood, source_id, title, [str(error)])
-            return
-        if imported.turns:
-            self._accept(imported, source_id, archive)
-        else:
+            report.note(report.not_understood, message.source_id, message.title, [message.reason])
+        elif isinstance(message, Skipped) and not message.identity:
             report.empty += 1
+        else:
+            self._accept(message)
 
-    def _accept(self, imported: Imported | Exported, source_id: str, archive: Archive) -> None:
+    def _accept(self, message: Skipped | Read | Restored) -> None:
         report = self.report
-        digest, title = imported.digest, imported.title
-        identity = imported.source_id or f"content:{digest}"
-        before = self.known.get(identity)
+        identity, digest = message.identity, message.digest
         if identity in self.written:
             self.written.remove(identity)
             report.created += 1
             return
-        if before is not None:
+        before = self.known.get(identity)
+        if before is not None or isinstance(message, Skipped):
             report.skipped += 1
-            if before != digest:
-                report.changed.append(Note(source_id=source_id, title=title))
+            if isinstance(message, Skipped) and before not in (None, digest):
+                report.changed.append(Note(source_id=message.source_id, title=message.title))
             return
         self.known[identity] = digest
-        prepared = self._prepared(imported, archive, identity=identity, digest=digest)
-        if self.batch is not None and not _written(self.batch, prepared):
+        prepared = self._prepared(message)
+        if self.batch is not None and not _written(self.batch, prepared, self.budget):
             report.skipped += 1
             return
         report.created += 1
+        imported = prepared.imported
+        source_id, title = message.source_id, imported.title
         report.note(report.not_understood, source_id, title, imported.problems)
         report.note(report.left_out, source_id, title, [*imported.left_out, *prepared.left_out])
 
-    def _prepared(
-        self, imported: Imported | Exported, archive: Archive, *, identity: str, digest: str
-    ) -> Prepared:
-        if not isinstance(imported, Exported):
-            return _with_pictures(imported, archive, identity=identity, digest=digest)
-        name = imported.document.conversation.project
+    def _prepared(self, message: Read | Restored) -> Prepared:
+        if isinstance(message, Read):
+            return _with_pictures(message)
+        name = message.exported.document.conversation.project
         left_out = []
         if name and project_for(self.user, self.team, name) is None:
             words = gettext(
@@ -216,7 +189,12 @@ class _Work:
                 "project."
             )
             left_out.append(words % {"project": one_line(name)[:80]})
-        return Prepared(imported=imported, identity=identity, digest=digest, left_out=left_out)
+        return Prepared(
+            imported=message.exported,
+            identity=message.identity,
+            digest=message.digest,
+            left_out=left_out,
+        )
 
     def end(self) -> None:
         if self.batch is None:
@@ -239,18 +217,19 @@ class _Work:
 # --- pictures -------------------------------------------------------------------------------------
 
 
-def _with_pictures(imported: Imported, archive: Archive, *, identity: str, digest: str) -> Prepared:
+def _with_pictures(message: Read) -> Prepared:
+    imported = message.conversation
     pictures: dict[str, list[Picture]] = {}
     left_out: list[str] = []
     turns = []
     for turn in imported.turns:
         parts: list[Part] = []
         for part in turn.parts:
-            if not isinstance(part, File):
+            if not isinstance(part, SentFile):
                 parts.append(part)
                 continue
             try:
-                picture = _picture(part, archive)
+                picture = _picture(part, message.contents)
             except ActionRefused as refusal:
                 left_out.append(str(refusal))
                 picture = None
@@ -261,36 +240,29 @@ def _with_pictures(imported: Imported, archive: Archive, *, identity: str, diges
         turns.append(msgspec.structs.replace(turn, parts=tuple(parts)))
     return Prepared(
         imported=msgspec.structs.replace(imported, turns=tuple(turns)),
-        identity=identity,
-        digest=digest,
+        identity=message.identity,
+        digest=message.digest,
         pictures=pictures,
         left_out=left_out,
     )
 
 
-def _picture(file: File, archive: Archive) -> Picture | None:
+def _picture(file: SentFile, contents: Mapping[str, bytes]) -> Picture | None:
     """Raises ``ActionRefused`` if it is no picture, or too large."""
     name = picture_name(file.name)
-    if file.member:
-        check_picture_size(name, archive.size_of(file.member))
-        return picture_of(name, archive.read(file.member))
-    if not file.data:
-        return None
-    try:
-        body = base64.b64decode(file.data, validate=True)
-    except (binascii.Error, ValueError):
-        body = b""
-    return picture_of(name, body)
+    if file.too_large:
+        check_picture_size(name, None)
+    return picture_of(name, contents[file.digest]) if file.digest else None
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
-def _written(batch: Import, prepared: Prepared) -> bool:
+def _written(batch: Import, prepared: Prepared, budget: Budget) -> bool:
     """Stores one conversation in one transaction, unless another import of this user just has."""
     try:
         with transaction.atomic():
-            _write(batch, prepared)
+            _write(batch, prepared, budget)
     except IntegrityError:
         sources = ImportedSource.objects.filter(user=batch.user, team=batch.team)
         if not sources.filter(format=batch.format, source_id=prepared.identity).exists():
@@ -299,13 +271,13 @@ def _written(batch: Import, prepared: Prepared) -> bool:
     return True
 
 
-def _write(batch: Import, prepared: Prepared) -> None:
+def _write(batch: Import, prepared: Prepared, budget: Budget) -> None:
     """Stores one conversation. Call this inside a transaction."""
     imported = prepared.imported
     written = (
-        restore(batch, imported)
+        restore(batch, imported, budget)
         if isinstance(imported, Exported)
-        else write(batch, imported, prepared.pictures)
+        else write(batch, imported, prepared.pictures, budget)
     )
     if written.leaf is not None:
         choose_path(batch.user, written.leaf)
@@ -321,6 +293,8 @@ def _write(batch: Import, prepared: Prepared) -> None:
         last_message=written.last_message,
         names=written.names,
     )
+    # With the conversation, so that an import that is begun again goes on counting.
+    Import.objects.filter(pk=batch.pk).update(written_bytes=budget.written_bytes)
     notify.publish_after_commit(notify.room_topic(room.public_id))
 
 

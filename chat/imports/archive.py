@@ -1,101 +1,101 @@
 """An export as it was uploaded: a JSON file, or a ZIP archive with JSON files and pictures.
 
 Nothing in it is trusted. Everything that its directory says is checked before anything is unpacked,
-members are only read into memory, up to the size that was checked, and no name is ever used on disk.
+members are only read as a stream, up to the size that was checked, and no name is ever used on disk.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import TracebackType
-from typing import BinaryIO, TypeAlias
+from typing import IO, BinaryIO
 
 import msgspec
-from django.utils.translation import gettext
 
-from chat.core.errors import ActionRefused
+from chat.core.isolation.child import Refused
 from chat.events import Json
+from chat.imports import deep_json, limits
+from chat.imports import slices as slicing
 from chat.imports.conversations import Unreadable
+from chat.imports.limits import (
+    ARCHIVE_BYTES,
+    DIRECTORY_BYTES,
+    DOCUMENT_BYTES,
+    MEGABYTE,
+    MOST_CONVERSATIONS,
+    MOST_DEPTH,
+    MOST_MEMBERS,
+    MOST_RATIO,
+    RATIO_FROM_BYTES,
+    TOTAL_BYTES,
+)
+from chat.imports.slices import Outline, Stream, outline, slices
+from chat.imports.words import gettext
 
-MEGABYTE = 1024 * 1024
-# The largest exports that people report have about 1 GB with their pictures.
-ARCHIVE_BYTES = 2048 * MEGABYTE
-# One JSON file; it is held in memory. ChatGPT's were up to 300 MB before it began to split them.
-DOCUMENT_BYTES = 512 * MEGABYTE
-# Everything unpacked.
-TOTAL_BYTES = 8192 * MEGABYTE
-MOST_MEMBERS = 50_000
-# The archive's directory is read as a whole; an entry has about 100 bytes.
-DIRECTORY_BYTES = 16 * MEGABYTE
-# JSON of conversations shrinks to a fifth or a twentieth, a bomb to a thousandth. Small members may
-# be as repetitive as they like.
-MOST_RATIO = 150
-RATIO_FROM_BYTES = MEGABYTE
-# The readers of JSON allow about a thousand levels.
-MOST_DEPTH = 500
-MOST_CONVERSATIONS = 50_000
+# Names in archives may be in this one. It is loaded now, because a child can't open files later.
+codecs.lookup("cp437")
 
 _DIRECTORY_END = b"PK\x05\x06"
 _DIRECTORY_END_64 = b"PK\x06\x06"
+_IN_RECORD_64 = 0xFFFFFFFF
 _LOCATOR_64 = b"PK\x06\x07"
 _LONGEST_COMMENT = 65_535
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _NESTED = re.compile(r"\.(zip|gz|tgz|tar|bz2|xz|7z|rar|zst)$", re.IGNORECASE)
 # ChatGPT and Claude; ChatGPT splits large ones: conversations-003.json.
 _CONVERSATIONS = re.compile(r"conversations([-_]\d+)?\.json", re.IGNORECASE)
+# ChatGPT's list of the files of an export.
+_MANIFEST = "export_manifest.json"
+MANIFEST_BYTES = 16 * MEGABYTE
 _JSON = re.compile(r".+\.json", re.IGNORECASE)
-_TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 # Escapes; the group is half of a character that has no other half.
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
+# Emoji and some scripts need them.
+_JOINERS = "\u200c\u200d"
 # ChatGPT's files are called by their ids, with or without their names behind them.
 _FILE_ID = re.compile(r"file[-_][0-9A-Za-z]{4,}")
 
 
-class ImportRefused(ActionRefused):
-    """The whole file is refused, and nothing was written."""
-
-    status = 422
-
-
-Item: TypeAlias = "msgspec.Raw | Json"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A JSON file: its conversations, which are not decoded yet."""
+    """A JSON file, and where its conversations are in it; or why it can't be read, if the others of the
+    archive can do without it."""
 
     name: str
-    items: Sequence[Item]
+    outline: Outline
+    problem: str = ""
 
 
 class Archive:
-    """The file, opened and checked. Raises ``ImportRefused``. Close it, or use it as a context."""
+    """The file, opened and checked. Raises ``Refused``. Close it, or use it as a context."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._zip: zipfile.ZipFile | None = None
         size = file.seek(0, 2)
         if size > ARCHIVE_BYTES:
-            raise ImportRefused(_too_large(ARCHIVE_BYTES))
+            raise Refused(_too_large(ARCHIVE_BYTES))
         file.seek(0)
         self._members: dict[str, zipfile.ZipInfo] = {}
         if file.read(4) in (b"PK\x03\x04", b"PK\x05\x06"):
             self._zip = _open_zip(file, size)
             self._members = _checked(self._zip, size)
         elif size > DOCUMENT_BYTES:
-            raise ImportRefused(_too_large(DOCUMENT_BYTES))
+            raise Refused(_too_large(DOCUMENT_BYTES))
         self._by_id, self._by_name = self._index()
 
     def __enter__(self) -> Archive:
@@ -111,14 +111,27 @@ class Archive:
             self._zip.close()
 
     def documents(self) -> Iterator[Document]:
-        """The JSON files that may have conversations, one after the other. Raises ``ImportRefused``
-        for one that is not complete."""
-        if self._zip is None:
-            self._file.seek(0)
-            yield _document("", self._file.read())
-            return
-        for name in self._documents():
-            yield _document(name, self.read(name))
+        """The JSON files that may have conversations, one after the other. Raises ``Refused`` for one
+        that is not complete."""
+        names = [""] if self._zip is None else self._documents()
+        problems = []
+        for name in names:
+            try:
+                with self._open(name) as stream:
+                    yield Document(name=name, outline=_outline(name, stream))
+            except Refused as refusal:
+                problems.append(str(refusal))
+                # A part of a split export is missed by the others; a file of its own is not.
+                if _CONVERSATIONS.fullmatch(_base(name)) or len(problems) == len(names):
+                    raise
+                yield Document(name=name, outline=Outline(), problem=str(refusal))
+
+    def conversations(self, document: Document) -> Iterator[bytes | None]:
+        """The bytes of each conversation; ``None`` for one that is too large."""
+        with self._open(document.name) as stream:
+            yield from slices(
+                stream, document.outline, most_bytes=limits.current().conversation_bytes
+            )
 
     def _documents(self) -> list[str]:
         named = [name for name in self._members if _CONVERSATIONS.fullmatch(_base(name))]
@@ -130,8 +143,20 @@ class Archive:
             words = gettext(
                 "The archive contains another archive, “%(name)s”. Extract it and import that one."
             )
-            raise ImportRefused(words % {"name": shown(nested)})
-        raise ImportRefused(gettext("The archive contains no JSON file with conversations."))
+            raise Refused(words % {"name": shown(nested)})
+        raise Refused(gettext("The archive contains no JSON file with conversations."))
+
+    def missing(self) -> list[str]:
+        """Files with conversations that ChatGPT's list of files names and the archive lacks."""
+        listed = self._by_name.get(_MANIFEST)
+        if self._zip is None or listed is None or self.size_of(listed) > MANIFEST_BYTES:
+            return []
+        try:
+            named = _texts_in(msgspec.json.decode(self.read(listed)))
+        except (msgspec.DecodeError, UnicodeError, RecursionError, Refused):
+            return []
+        bases = {_base(name) for name in named if _CONVERSATIONS.fullmatch(_base(name))}
+        return sorted(bases - self._by_name.keys())
 
     def member(self, name_or_id: str) -> str:
         """The member with this name, or of this id of ChatGPT; empty if there is none."""
@@ -141,25 +166,21 @@ class Archive:
         )
 
     def read(self, name: str) -> bytes:
-        """The bytes of a member. Raises ``ImportRefused`` where they are not what the directory says."""
+        """The bytes of a member. Raises ``Refused`` where they are not what the directory says."""
+        with self._open(name) as stream:
+            return stream.read(self.size_of(name))
+
+    @contextmanager
+    def _open(self, name: str) -> Iterator[Stream]:
+        if self._zip is None:
+            self._file.seek(0)
+            yield self._file
+            return
         info = self._members[name]
-        assert self._zip is not None
-        try:
-            with self._zip.open(info) as stream:
-                # No more than was announced, and checked.
-                body = stream.read(info.file_size)
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            EOFError,
-            OSError,
-            NotImplementedError,
-            RuntimeError,
-        ):
-            raise ImportRefused(_damaged(name)) from None
-        if len(body) != info.file_size:
-            raise ImportRefused(_damaged(name))
-        return body
+        with _damage(name):
+            stream = self._zip.open(info)
+        with stream:
+            yield _Member(name, stream, info.file_size)
 
     def size_of(self, name: str) -> int:
         return self._members[name].file_size
@@ -176,24 +197,74 @@ class Archive:
         return by_id, by_name
 
 
-def parse(item: Item) -> Json:
+class _Member:
+    """A member while it is read: no more than was announced, and checked, and no less."""
+
+    def __init__(self, name: str, stream: IO[bytes], size: int) -> None:
+        self._name = name
+        self._stream = stream
+        self._left = size
+
+    def read(self, size: int, /) -> bytes:
+        with _damage(self._name):
+            body = self._stream.read(min(size, self._left))
+        self._left -= len(body)
+        if self._left and not body:
+            raise Refused(_damaged(self._name))
+        return body
+
+
+@contextmanager
+def _damage(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        OSError,
+        NotImplementedError,
+        RuntimeError,
+    ):
+        raise Refused(_damaged(name)) from None
+
+
+def _texts_in(value: Json) -> Iterator[str]:
+    """All texts, wherever they are: the list has changed its form."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, list):
+            waiting += each
+        elif isinstance(each, dict):
+            waiting += [*each, *each.values()]
+
+
+def parse(item: bytes | None) -> Json:
     """The value of one conversation. Raises ``Unreadable``."""
-    if not isinstance(item, msgspec.Raw):
-        return item
+    if item is None:
+        words = gettext("The conversation is larger than %(limit)s MB.")
+        raise Unreadable(words % {"limit": limits.current().conversation_bytes // MEGABYTE})
     try:
         return msgspec.json.decode(item)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
+    # What is no strict JSON: halves of characters, NaN and raw control characters.
+    item = _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], item)
     try:
-        # Lone surrogates and raw control characters; whoever uses a text repairs it.
-        return json.loads(bytes(item), strict=False)
-    except (ValueError, RecursionError):
+        try:
+            return json.loads(item, strict=False, parse_constant=lambda _: None)
+        except RecursionError:
+            return deep_json.loads(item.decode())
+    except ValueError:
         raise Unreadable(gettext("The JSON is damaged.")) from None
 
 
 def shown(name: str) -> str:
     """A name from an archive, for people."""
-    clean = "".join(letter if letter.isprintable() else "�" for letter in name)
+    clean = "".join(each if each.isprintable() or each in _JOINERS else "�" for each in name)
     return clean if len(clean) <= 100 else f"…{clean[-100:]}"
 
 
@@ -202,54 +273,67 @@ def shown(name: str) -> str:
 
 def _open_zip(file: BinaryIO, size: int) -> zipfile.ZipFile:
     if _directory_bytes(file, size) > DIRECTORY_BYTES:
-        raise ImportRefused(_too_many(MOST_MEMBERS))
+        raise Refused(_too_many(MOST_MEMBERS))
     try:
         return zipfile.ZipFile(file)
     except (zipfile.BadZipFile, EOFError, OSError, ValueError, NotImplementedError):
-        raise ImportRefused(_incomplete()) from None
+        raise Refused(_incomplete()) from None
 
 
 def _directory_bytes(file: BinaryIO, size: int) -> int:
-    """The size of the directory, before it is read: a small file may announce millions of members."""
+    """The size of the directory, before it is read: a small file may announce millions of members. It is
+    announced in up to three places, and libraries differ in which one they believe, so the largest
+    counts."""
     start = max(0, size - _LONGEST_COMMENT - 22)
     file.seek(start)
     end = file.read()
     place = end.rfind(_DIRECTORY_END)
     if place < 0 or len(end) - place < 22:
-        raise ImportRefused(_incomplete())
-    directory_bytes = int(struct.unpack_from("<I", end, place + 12)[0])
+        raise Refused(_incomplete())
+    announced = [int(struct.unpack_from("<I", end, place + 12)[0])]
     locator = start + place - 20
-    if directory_bytes == 0xFFFFFFFF and locator >= 0:
+    if locator >= 0:
         file.seek(locator)
         signature, _, offset = struct.unpack("<4sIQ", file.read(16))
-        if signature == _LOCATOR_64 and offset + 56 <= size:
-            file.seek(offset)
-            record = file.read(56)
-            if record[:4] == _DIRECTORY_END_64:
-                return int(struct.unpack_from("<Q", record, 40)[0])
-    return directory_bytes
+        if signature == _LOCATOR_64:
+            # Where the locator says, and right before it, where Python's `zipfile` looks.
+            records = [_directory_bytes_64(file, at, size) for at in (offset, locator - 56)]
+            # The largest number that fits only says that a record has the right one.
+            announced = [each for each in announced if each != _IN_RECORD_64 or not any(records)]
+            announced += records
+    return max(announced)
+
+
+def _directory_bytes_64(file: BinaryIO, offset: int, size: int) -> int:
+    """What a ZIP64 record says, or 0 if there is none."""
+    if not 0 <= offset <= size - 56:
+        return 0
+    file.seek(offset)
+    record = file.read(56)
+    is_record = record[:4] == _DIRECTORY_END_64
+    return int(struct.unpack_from("<Q", record, 40)[0]) if is_record else 0
 
 
 def _checked(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
     """The files of the archive by name, if nothing about any of them is suspicious."""
     members = archive.infolist()
     if len(members) > MOST_MEMBERS:
-        raise ImportRefused(_too_many(MOST_MEMBERS))
+        raise Refused(_too_many(MOST_MEMBERS))
     found: dict[str, zipfile.ZipInfo] = {}
     for info in members:
         problem = _problem(info)
         if info.filename in found:
             problem = gettext("“%(name)s” occurs twice in the archive.")
         if problem:
-            raise ImportRefused(problem % {"name": shown(info.filename)})
+            raise Refused(problem % {"name": shown(info.filename)})
         if not info.is_dir():
             found[info.filename] = info
     packed = sum(info.compress_size for info in members)
     unpacked = sum(info.file_size for info in members)
     if packed > size:
-        raise ImportRefused(gettext("Files in the archive overlap. It may be malicious."))
+        raise Refused(gettext("Files in the archive overlap. It may be malicious."))
     if unpacked > TOTAL_BYTES or _is_bomb(packed, unpacked):
-        raise ImportRefused(_too_large(TOTAL_BYTES))
+        raise Refused(_too_large(TOTAL_BYTES))
     return found
 
 
@@ -282,71 +366,18 @@ def _base(name: str) -> str:
     return name.replace("\\", "/").rsplit("/", 1)[-1]
 
 
-# --- a JSON file ----------------------------------------------------------------------------------
-
-
-def _document(name: str, body: bytes) -> Document:
-    body = body.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n")
+def _outline(name: str, stream: Stream) -> Outline:
     try:
-        items = _items(body)
-    except RecursionError:
-        raise ImportRefused(_too_deep()) from None
-    except (msgspec.DecodeError, UnicodeError):
-        body, items = _lenient(name, body)
-    if len(items) > MOST_CONVERSATIONS:
-        words = gettext(
-            "The file has %(count)s conversations; at most %(limit)s can be imported at once."
-        )
-        raise ImportRefused(
-            words % {"count": f"{len(items):,}", "limit": f"{MOST_CONVERSATIONS:,}"}
-        )
-    if _depth(body) > MOST_DEPTH:
-        raise ImportRefused(_too_deep())
-    return Document(name=name, items=items)
-
-
-def _items(body: bytes) -> Sequence[Item]:
-    """The conversations: of a list, of its member ``conversations``, or the file itself."""
-    if body.startswith(b"["):
-        return _list_decoder.decode(body)
-    members = _object_decoder.decode(body)
-    wrapped = bytes(members.get("conversations", b""))
-    return _list_decoder.decode(wrapped) if wrapped.startswith(b"[") else [msgspec.Raw(body)]
-
-
-_list_decoder = msgspec.json.Decoder(list[msgspec.Raw])
-_object_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
-
-
-def _lenient(name: str, body: bytes) -> tuple[bytes, Sequence[Item]]:
-    """For what is no strict JSON, such as halves of characters, NaN and raw control characters."""
-    body = _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], body)
-    try:
-        return body, _items(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        pass
-    try:
-        value = json.loads(body, strict=False, parse_constant=lambda _: None)
-    except RecursionError:
-        raise ImportRefused(_too_deep()) from None
-    except ValueError:
-        raise ImportRefused(_incomplete(name)) from None
-    if isinstance(value, dict) and isinstance(value.get("conversations"), list):
-        value = value["conversations"]
-    return body, value if isinstance(value, list) else [value]
-
-
-def _depth(body: bytes) -> int:
-    """How deeply it is nested. It is JSON: of an unfinished text this would take quadratic time."""
-    deepest = depth = 0
-    for token in _TOKENS.finditer(body):
-        first = body[token.start()]
-        if first in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif first in b"]}":
-            depth -= 1
-    return deepest
+        return outline(stream, most=MOST_CONVERSATIONS, deepest=MOST_DEPTH)
+    except slicing.TooMany:
+        words = gettext("The file has more than %(limit)s conversations.")
+        raise Refused(words % {"limit": f"{MOST_CONVERSATIONS:,}"}) from None
+    except slicing.TooDeep:
+        raise Refused(_too_deep()) from None
+    except slicing.NotJson:
+        raise Refused(not_known(name)) from None
+    except slicing.Incomplete:
+        raise Refused(_incomplete(name)) from None
 
 
 # --- sentences ------------------------------------------------------------------------------------
@@ -364,6 +395,12 @@ def _too_many(limit: int) -> str:
 def _too_deep() -> str:
     words = gettext("The JSON is nested more than %(limit)d levels deep.")
     return words % {"limit": MOST_DEPTH}
+
+
+def not_known(name: str = "") -> str:
+    if name:
+        return gettext("“%(name)s” in the archive is no JSON.") % {"name": shown(name)}
+    return gettext("The file is not an export in a known format: neither JSON nor a ZIP archive.")
 
 
 def _damaged(name: str) -> str:

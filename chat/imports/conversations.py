@@ -50,7 +50,16 @@ class File(Struct, frozen=True, kw_only=True, tag="file"):
     data: str = ""
 
 
-Part: TypeAlias = Text | Reasoning | Call | Output | File
+class SentFile(Struct, frozen=True, kw_only=True, tag="sent"):
+    """A file on the way from the reader: its bytes went ahead under ``digest``, a SHA-256; without one
+    the export has only its name, or it is ``too_large``."""
+
+    name: str
+    digest: str = ""
+    too_large: bool = False
+
+
+Part: TypeAlias = Text | Reasoning | Call | Output | File | SentFile
 
 
 class Turn(Struct, frozen=True, kw_only=True):

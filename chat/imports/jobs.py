@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 from django.db import transaction
@@ -9,9 +10,9 @@ from django.utils.translation import gettext
 
 from chat.core.errors import ActionRefused
 from chat.events import JsonObject
-from chat.imports.actions import import_archive, undo
-from chat.imports.archive import Archive
+from chat.imports.actions import import_file, undo
 from chat.imports.report import Report
+from chat.imports.source import ReaderKilled
 from chat.jobs import actions
 from chat.jobs.chunks import open_file
 from chat.jobs.kinds import Task
@@ -24,6 +25,8 @@ FILE_DAYS = 1.0
 REPORT_DAYS = 30.0
 # Notes of each kind that the report on the page has. A command prints all of them.
 MOST_NOTES = 100
+# In the result of a job: the digest of the bytes on which the reader was killed.
+_KILLED = "killed_sha256"
 
 
 # --- of people ------------------------------------------------------------------------------------
@@ -81,15 +84,39 @@ def _read(task: Task, *, is_dry_run: bool) -> Report:
         if not is_dry_run and not _may_import(job):
             raise ActionRefused(gettext("You no longer have write access to this team."))
 
-    with open_file(job) as file, Archive(file) as archive:
-        return import_archive(
-            job.user,
-            job.team,
-            archive,
-            is_dry_run=is_dry_run,
-            progress=advance,
-            job=None if is_dry_run else job,
-        )
+    def check() -> None:
+        task.advance(task.done, task.total)
+
+    _refuse_tried(job)
+    with open_file(job) as file:
+        try:
+            return import_file(
+                job.user,
+                job.team,
+                file,
+                is_dry_run=is_dry_run,
+                progress=advance,
+                check=check,
+                job=None if is_dry_run else job,
+            )
+        except ReaderKilled:
+            result = {**job.result, _KILLED: _digest_of(job)}
+            actions.held_by(job, task.lease).update(result=result)
+            raise
+
+
+def _refuse_tried(job: Job) -> None:
+    """Raises ``ActionRefused`` for bytes on which the reader was killed before: it would be again. The
+    digest is only calculated if a file of the same length was such a one."""
+    tried = Job.objects.filter(size_bytes=job.size_bytes, result__has_key=_KILLED)
+    before = dict(tried.values_list(f"result__{_KILLED}", "error"))
+    if before and (error := before.get(_digest_of(job))) is not None:
+        raise ActionRefused(error or gettext("This file can’t be read."))
+
+
+def _digest_of(job: Job) -> str:
+    with open_file(job) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _may_import(job: Job) -> bool:

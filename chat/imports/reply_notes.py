@@ -12,7 +12,8 @@ from chat import events
 from chat.exports import format as form
 from chat.imports.formats.tributary import Log
 from chat.models.conversation import name_of
-from chat.runs.resume import NOTE_OF_REPLY, Settled, note_label
+from chat.result.settled import Settled
+from chat.runs.resume import NOTE_OF_REPLY, note_label
 
 
 def mark_names(

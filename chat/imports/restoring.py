@@ -14,6 +14,7 @@ from django.utils import timezone
 from chat import access, events
 from chat.core.text import one_line, without_hidden
 from chat.exports import format as form
+from chat.imports.budget import Budget
 from chat.imports.formats.tributary import Exported, Log
 from chat.imports.reading import EARLIEST
 from chat.imports.reply_notes import mark_names
@@ -48,9 +49,10 @@ from chat.search.sources import index
 NAME_LENGTH = 200
 
 
-def restore(batch: Import, exported: Exported) -> Written:
-    """Stores a private conversation of the importing user. Call this inside a transaction."""
-    work = _Restoring(batch=batch, exported=exported)
+def restore(batch: Import, exported: Exported, budget: Budget) -> Written:
+    """Stores a private conversation of the importing user. Call this inside a transaction. Raises
+    ``ActionRefused`` if there is no room for it."""
+    work = _Restoring(batch=batch, exported=exported, budget=budget)
     work.restore()
     shown = exported.document.conversation.visible_turn
     return Written(
@@ -76,6 +78,7 @@ class _Restoring:
 
     batch: Import
     exported: Exported
+    budget: Budget
     now: datetime = field(default_factory=timezone.now)
     messages: dict[UUID, Message] = field(default_factory=dict)
     runs: dict[UUID, Run] = field(default_factory=dict)
@@ -86,6 +89,8 @@ class _Restoring:
         document = self.exported.document
         self.room = self._create_room(document.conversation)
         index(SearchKind.TITLE, self.room)
+        self.budget.keep_files(self.exported.contents)
+        self.budget.spend(sum(len(turn.text) for turn in document.turns))
         for file in document.files:
             self.files[file.id] = self._create_file(file)
         self._create_messages(document.turns)
@@ -152,17 +157,15 @@ class _Restoring:
 
     def _create_file(self, said: form.File) -> StoredFile:
         body = self.exported.contents[said.sha256]
-        file: StoredFile = StoredFile.objects.create(
-            conversation=self.room,
+        return StoredFile.objects.store(
+            self.room.pk,
             name=said.name,
             media_type=said.media_type,
-            size_bytes=len(body),
-            sha256=said.sha256,
             body=body,
-            created_by=self._person(said.created_by),
+            sha256=said.sha256,
+            by=self._person(said.created_by),
             created_at=self._at(said.created_at),
         )
-        return file
 
     # --- turns --------------------------------------------------------------------------------
 
@@ -266,7 +269,9 @@ class _Restoring:
 
     def _body(self, run: Run, source_id: UUID) -> bytes:
         log = self.exported.logs[source_id]
-        return events.join_bodies(events.encode(event) for event in log.entries)
+        body = events.join_bodies(events.encode(event) for event in log.entries)
+        self.budget.spend(len(body) + len(run.result or ""))
+        return body
 
     def _create_parts(self, said: Sequence[tuple[form.Run, Run]]) -> None:
         Attempt.objects.bulk_create(

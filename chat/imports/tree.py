@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
-from django.utils.translation import gettext
-
 from chat.imports.conversations import Call, Output, Part, Side, Turn, Unreadable
 from chat.imports.reading import call_with
+from chat.imports.words import gettext
 
 # Nobody has written more; they are stored in one transaction, which takes up to ten seconds.
 MOST_MESSAGES = 10_000
@@ -20,7 +19,8 @@ MOST_MESSAGES = 10_000
 @dataclass(slots=True, kw_only=True)
 class Node:
     """A message as it stands in the file. Without ``parts`` it is hidden, and what is below it moves
-    up. ``children`` is the order of what is below it, if the file has one."""
+    up, unless it ``is_shown`` as an empty one: an answer of which nothing came is one all the same.
+    ``children`` is the order of what is below it, if the file has one."""
 
     source_id: str
     role: Side = "assistant"
@@ -31,10 +31,11 @@ class Node:
     model: str = ""
     created_at: datetime | None = None
     error: str = ""
+    is_shown: bool = False
 
     @property
     def is_kept(self) -> bool:
-        return bool(self.parts or self.error)
+        return bool(self.parts or self.error or self.is_shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ written."""
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
@@ -17,6 +17,7 @@ from chat import events
 from chat.conversations.titles import title_of
 from chat.core.text import clean, without_hidden
 from chat.files.actions import Picture, attach
+from chat.imports.budget import Budget
 from chat.imports.conversations import Call, Reasoning, Text, Turn
 from chat.imports.conversations import Conversation as Imported
 from chat.imports.formats import FORMATS
@@ -27,6 +28,8 @@ from chat.search.sources import index
 
 # Rows that are written, and answers that are held in memory, at once.
 BATCH = 400
+# Of the pictures in these answers.
+BATCH_BYTES = 8 * 1024 * 1024
 # {kind: {name: [keys of records]}}, as in `ImportedSource.names`.
 Names: TypeAlias = dict[str, dict[str, list[int]]]
 
@@ -42,9 +45,17 @@ class Written:
     names: Names = field(default_factory=dict)
 
 
-def write(batch: Import, imported: Imported, pictures: Mapping[str, Sequence[Picture]]) -> Written:
-    """Stores one conversation of another product. Call this inside a transaction."""
+def write(
+    batch: Import,
+    imported: Imported,
+    pictures: Mapping[str, Sequence[Picture]],
+    budget: Budget,
+) -> Written:
+    """Stores one conversation of another product. Call this inside a transaction. Raises
+    ``ActionRefused`` if there is no room for it."""
     user, turns = batch.user, _answered(imported.turns)
+    budget.keep_files({each.sha256: each.body for few in pictures.values() for each in few})
+    budget.spend(sum(len(turn.text) for turn in turns if turn.role == "user"))
     first, last = _times(imported)
     room = Conversation.objects.create(
         team=batch.team,
@@ -58,11 +69,11 @@ def write(batch: Import, imported: Imported, pictures: Mapping[str, Sequence[Pic
     messages = _messages(room, user, turns, first)
     for turn in turns:
         if turn.role == "user" and turn.source_id in pictures:
-            attach(messages[turn.source_id], user, pictures[turn.source_id])
+            attach(messages[turn.source_id], user, pictures[turn.source_id], has_room=True)
     index(SearchKind.MESSAGE, *(each for each in messages.values() if each.role == Role.USER))
     answers = [turn for turn in turns if turn.role == "assistant"]
-    for start in range(0, len(answers), BATCH):
-        _store_answers(batch, messages, answers[start : start + BATCH], pictures)
+    for some in _batches(answers, pictures):
+        _store_answers(batch, messages, some, pictures, budget)
     return Written(
         room=room,
         leaf=messages.get(f"{imported.leaf}{_ANSWER}") or messages.get(imported.leaf),
@@ -139,11 +150,29 @@ def _messages(
     return messages
 
 
+def _batches(
+    answers: Sequence[Turn], pictures: Mapping[str, Sequence[Picture]]
+) -> Iterator[list[Turn]]:
+    """Answers whose logs are in memory together: the pictures of an answer are in its log."""
+    batch: list[Turn] = []
+    size = 0
+    for turn in answers:
+        added = sum(len(each.body) for each in pictures.get(turn.source_id, ()))
+        if batch and (len(batch) == BATCH or size + added > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(turn)
+        size += added
+    if batch:
+        yield batch
+
+
 def _store_answers(
     batch: Import,
     messages: Mapping[str, Message],
     turns: Sequence[Turn],
     pictures: Mapping[str, Sequence[Picture]],
+    budget: Budget,
 ) -> None:
     """The runs of answers, with logs and results, as if they had ended when they were written."""
     runs: list[Run] = []
@@ -166,6 +195,7 @@ def _store_answers(
             **{**columns_of(end), "finished_at": message.created_at},
         )
         body = events.join_bodies(events.encode(event) for event in log)
+        budget.spend(len(body) + len(run.result or ""))
         runs.append(run)
         segments.append(RunSegment(run=run, first_seq=1, last_seq=end.seq, body=body))
         if turn.source_id in pictures:

@@ -13,7 +13,7 @@ from chat.models.artifact import (
 )
 from chat.models.audit import AuditEvent
 from chat.models.conversation import BranchChoice, Conversation, Message, Role, Visibility
-from chat.models.file import AnswerFile, Attachment, StoredFile
+from chat.models.file import AnswerFile, Attachment, FileContent, StoredFile
 from chat.models.imports import Import, ImportedNames, ImportedSource
 from chat.models.installation import CacheEntry, KeyKind, KeyMark
 from chat.models.jobs import (
@@ -64,6 +64,7 @@ __all__ = [
     "CacheEntry",
     "Conversation",
     "FetchStatus",
+    "FileContent",
     "Import",
     "ImportedNames",
     "ImportedSource",

@@ -10,6 +10,7 @@ from django.utils.translation import gettext, ngettext
 from chat import access
 from chat.core.errors import ActionRefused, storage_errors
 from chat.files.actions import Picture
+from chat.files.storage import check_storage
 from chat.models import Attachment, AuditEvent, Project, StoredFile, User
 
 # Each composer of the project lists them.
@@ -23,7 +24,7 @@ def add_file(user: User, project: Project, picture: Picture) -> StoredFile:
         # Who adds one at the same moment waits until this one is counted.
         Project.objects.select_for_update(of=("self",)).get(pk=project.pk)
         known = StoredFile.objects.filter(project=project)
-        same = known.filter(sha256=picture.sha256, name=picture.name).first()
+        same = known.filter(content_id=picture.sha256, name=picture.name).first()
         if same is not None:
             return same
         if known.count() >= MOST_FILES:
@@ -33,6 +34,7 @@ def add_file(user: User, project: Project, picture: Picture) -> StoredFile:
                 MOST_FILES,
             )
             raise ActionRefused(words % {"count": MOST_FILES})
+        check_storage(user, {picture.sha256: len(picture.body)})
         file = StoredFile.objects.store(
             None,
             project=project,

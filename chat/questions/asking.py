@@ -12,8 +12,8 @@ from chat import events as canonical
 from chat.events import JsonObject, Result
 from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus
 from chat.result.merge import waiting_calls
+from chat.result.settled import Kind, Outcome, Settled
 from chat.runs.outcomes import OutcomeStep, show_change
-from chat.runs.resume import Kind, Outcome, Settled
 
 # The model reads these, so they are not translated.
 REFUSED = "The user declined to run this tool call."

@@ -30,8 +30,9 @@ from chat.dialects.base import (
 )
 from chat.models import Attachment, Role, Run, RunStatus, Upstream
 from chat.result.merge import answered_head
+from chat.result.settled import Settled
 from chat.runs.attempts import INSERT, MARK, begin_attempt
-from chat.runs.resume import Beginning, Settled, filled_output, opening, replies_in
+from chat.runs.resume import Beginning, filled_output, opening, replies_in
 from chat.runs.segments import read_events
 
 

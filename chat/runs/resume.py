@@ -16,6 +16,7 @@ from chat.core import notify
 from chat.dialects.base import Cause, Parser, Reply
 from chat.models import Run, RunStatus, User
 from chat.result.asks import in_words
+from chat.result.settled import Kind, Outcome, Settled
 from chat.wire.sse import Frame
 
 # A note is one line of the transcript; the whole reply is in its details.
@@ -23,29 +24,6 @@ LABEL_LENGTH = 200
 
 # The family and the phase of the step in the log that is such a note.
 NOTE_OF_REPLY: tuple[str, Literal["note"]] = ("question", "note")
-
-Kind = Literal["tool", "ask", "approval"]
-Outcome = Literal["answered", "declined", "not_run"]
-
-
-class Settled(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One entry of ``Run.inputs``: the outcome of something that the run before waited for.
-
-    ``position`` is that of a call in the run's output, and of a question in ``ext.asks``. The calls
-    come first, each kind in its order. ``by`` is the name of the person who decided.
-    """
-
-    kind: Kind
-    position: int
-    outcome: Outcome
-    by: str = ""
-    # Of a call: what the model is told.
-    output: str = ""
-    is_error: bool = False
-    # Of a question; for an approval ``text`` is the reason.
-    text: str = ""
-    selected: tuple[str, ...] = ()
-    fields: dict[str, str] = {}
 
 
 def read_inputs(run: Run) -> list[Settled]:

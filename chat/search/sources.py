@@ -104,10 +104,10 @@ def artifact_text(version: ArtifactVersion) -> str:
 
 
 def file_text(file: StoredFile) -> str:
-    """Its name, and what a text says. ``body`` is loaded for texts only."""
+    """Its name, and what a text says. The bytes are loaded for texts only."""
     if not file.media_type.startswith("text/"):
         return file.name
-    return f"{file.name}\n{bytes(file.body[:FILE_BYTES]).decode(errors='replace')}"
+    return f"{file.name}\n{file.body[:FILE_BYTES].decode(errors='replace')}"
 
 
 def question_text(question: Question) -> str:

@@ -12,11 +12,12 @@ from django.utils.http import content_disposition_header
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
+from chat.core.pictures import PictureFacts, read_picture
 from chat.core.text import without_hidden
 from chat.rendering.components import safe
 from chat.rendering.markdown import code_block
 from chat.rendering.markdown.highlight import LANGUAGES
-from chat.rendering.media import BEGINNING, PictureFacts, read_picture, sound_of
+from chat.rendering.media import BEGINNING, sound_of
 from chat.rendering.safety import reveal, storable
 
 NAME_LENGTH = 120
@@ -26,9 +27,7 @@ SUFFIXES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "ima
 
 def may_be_shown(facts: PictureFacts | None) -> bool:
     """Whether a browser may show this as a picture."""
-    if facts is None or not facts.is_sane:
-        return False
-    return facts.width * facts.height <= settings.PICTURE_PIXELS
+    return facts is not None and facts.has_at_most(settings.PICTURE_PIXELS)
 
 
 def picture_name(name: str) -> str:

@@ -100,11 +100,23 @@ class Allowance:
 
 def too_large(limit_bytes: int) -> bytes:
     body = b"This request is larger than the %d bytes that are accepted here.\n" % limit_bytes
+    return _refusal(b"413 Content Too Large", body)
+
+
+# Twisted accepts 16 kB for the request line and all headers together.
+ADDRESS_TOO_LONG = (b"414 URI Too Long", b"The address of this request is too long.\n")
+HEADERS_TOO_LARGE = (
+    b"431 Request Header Fields Too Large",
+    b"The headers of this request are too large.\n",
+)
+
+
+def _refusal(status: bytes, body: bytes) -> bytes:
     return (
-        b"HTTP/1.1 413 Content Too Large\r\n"
+        b"HTTP/1.1 %b\r\n"
         b"Content-Type: text/plain; charset=utf-8\r\n"
         b"Content-Length: %d\r\n"
-        b"Connection: close\r\n\r\n" % len(body)
+        b"Connection: close\r\n\r\n" % (status, len(body))
     ) + body
 
 
@@ -245,6 +257,18 @@ class Channel(http.HTTPChannel):
             return False
         self.transport.abortConnection()
         return True
+
+    def lineReceived(self, line: bytes) -> None:
+        if self._receivedHeaderSize + len(line) > self.totalHeadersSize:
+            self.lineLengthExceeded(line)
+        else:
+            super().lineReceived(line)
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        """Twisted closes the connection without a word, which looks like a broken server."""
+        # The size of the request's lines so far: nothing of it was read before its first line.
+        is_first = not self._receivedHeaderSize
+        self.refuse(_refusal(*(ADDRESS_TOO_LONG if is_first else HEADERS_TOO_LARGE)))
 
     def refuse(self, answer: bytes) -> None:
         """Sends a last response, then reads and discards the rest for a while."""

@@ -14,6 +14,7 @@ from chat import models
 from chat.administration.site import REGISTRY
 from tests.administration.conversations import answer, ask
 from tests.administration.pages import list_url, row_url
+from tests.support.files import store_file
 
 # Forty, each short enough for most fields; a longer one is cut as a form would cut it.
 PAYLOADS = [
@@ -105,9 +106,7 @@ def _make_rows(number: int) -> None:
     models.Question.objects.create(
         conversation=room, run=run, kind=models.QuestionKind.values[0], ask_id=name
     )
-    file = models.StoredFile.objects.create(
-        conversation=room, name=name, body=payload.encode(), created_by=user
-    )
+    file = store_file(conversation=room, name=name, body=payload.encode(), created_by=user)
     models.AnswerFile.objects.create(run=run, file=file, item=0)
     made = models.Artifact.objects.create(conversation=room, artifact_id=name)
     models.ArtifactVersion.objects.create(artifact=made, number=1, run=run, seq=1)

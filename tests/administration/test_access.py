@@ -20,12 +20,12 @@ from chat.models import (
     MockupVersion,
     Run,
     Runner,
-    StoredFile,
     Team,
     Upstream,
     User,
 )
 from tests.administration.pages import list_url, text_of
+from tests.support.files import store_file
 from tests.support.selection import sample
 
 SignIn = Callable[[User], Client]
@@ -58,7 +58,7 @@ def keys(private_run: Run, alice: User, team: Team, upstream: Upstream) -> dict[
         MockupVersion.objects.create(mockup=mockup, **version),
         private_run,
         Runner.objects.create(host="river", pid=7),
-        StoredFile.objects.create(body=b"x", **room),
+        store_file(body=b"x", **room),
         team,
         upstream,
         alice,

@@ -19,15 +19,14 @@ from chat.models import (
 )
 from tests.administration.pages import list_url, row_url, text_of
 from tests.support.answers import PAGE, png
+from tests.support.files import store_file
 
 SCRIPT = "<script>alert(1)</script>"
 READ = "conversation.read_by_administrator"
 
 
 def stored(run: Run, body: bytes, name: str = SCRIPT) -> StoredFile:
-    return StoredFile.objects.create(
-        conversation=run.conversation, name=name, body=body, size_bytes=len(body)
-    )
+    return store_file(conversation=run.conversation, name=name, body=body, size_bytes=len(body))
 
 
 @pytest.fixture
@@ -97,6 +96,6 @@ def test_mockup_lists_its_files(admin_client: Client, private_run: Run) -> None:
 
 
 def test_file_without_a_conversation_is_not_found(admin_client: Client) -> None:
-    stray = StoredFile.objects.create(body=b"x")
+    stray = store_file(body=b"x")
 
     assert admin_client.get(row_url(stray)).status_code == 404

@@ -12,8 +12,9 @@ import pytest
 from django.utils import timezone
 
 from chat.artifacts import fetching
-from chat.artifacts.actions import BAD_PATH, TOO_LARGE
+from chat.artifacts.actions import TOO_LARGE
 from chat.artifacts.fetching import GONE, NO_SERVER, MockupFetcher, encoded, prefix_of, take_due
+from chat.artifacts.paths import BAD_PATH
 from chat.core.notify import ChangeNotifier
 from chat.core.threads import DatabaseThreads
 from chat.events import JsonObject, MockupUpdate

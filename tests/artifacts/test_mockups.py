@@ -16,8 +16,9 @@ from django.urls import reverse
 from chat.events import ArtifactUpdate, MockupUpdate
 from chat.files import zips
 from chat.files.zips import unique_path
-from chat.models import Conversation, FetchStatus, Mockup, MockupFile, StoredFile
+from chat.models import Conversation, FetchStatus, Mockup, MockupFile
 from tests.support.answers import Answer
+from tests.support.files import store_file
 
 pytestmark = pytest.mark.usefixtures("db")
 
@@ -52,7 +53,7 @@ def mockup(answer: Answer, conversation: Conversation) -> Mockup:
 
 def store(conversation: Conversation, bodies: Mapping[str, str]) -> None:
     for path, body in bodies.items():
-        file = StoredFile.objects.create(
+        file = store_file(
             conversation=conversation, name=path, body=body.encode(), size_bytes=len(body)
         )
         MockupFile.objects.filter(path=path).update(status=FetchStatus.STORED, file=file)

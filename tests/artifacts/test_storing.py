@@ -6,7 +6,8 @@ import base64
 
 import pytest
 
-from chat.artifacts.actions import BAD_PATH, LONG_PATH, REPLACED, TOO_LARGE, path_problem
+from chat.artifacts.actions import REPLACED, TOO_LARGE
+from chat.artifacts.paths import BAD_PATH, LONG_PATH, path_problem
 from chat.events import ArtifactUpdate, JsonObject, MediaUpdate, MessageStart, MockupUpdate
 from chat.models import (
     AnswerFile,
@@ -20,6 +21,7 @@ from chat.models import (
     StoredFile,
 )
 from tests.support.answers import Answer, png
+from tests.support.files import store_file
 from tests.support.stored import rolled_back
 
 pytestmark = pytest.mark.django_db
@@ -144,7 +146,7 @@ def statuses(number: int) -> dict[str, str]:
 
 def store_all() -> StoredFile:
     """As if everything that is wanted had been fetched."""
-    stored = StoredFile.objects.create(body=b"bytes", size_bytes=5)
+    stored = store_file(body=b"bytes", size_bytes=5)
     wanted = MockupFile.objects.filter(status=FetchStatus.WANTED)
     wanted.update(status=FetchStatus.STORED, file=stored)
     return stored

@@ -29,16 +29,22 @@ def project(site: BrowserSite) -> Iterator[uuid.UUID]:
     )
     for name, size in (("map.png", (64, 48)), ("spring.png", (48, 64))):
         body = png(*size)
+        digest = hashlib.sha256(body).hexdigest()
+        site.rows(
+            "INSERT OR IGNORE INTO chat_filecontent (sha256, size_bytes, body) VALUES (?, ?, ?)",
+            digest,
+            len(body),
+            body,
+        )
         site.rows(
             "INSERT INTO chat_storedfile"
-            " (public_id, project_id, name, media_type, size_bytes, sha256, body, created_at)"
-            " VALUES (?, ?, ?, 'image/png', ?, ?, ?, CURRENT_TIMESTAMP)",
+            " (public_id, project_id, name, media_type, size_bytes, content_id, created_at)"
+            " VALUES (?, ?, ?, 'image/png', ?, ?, CURRENT_TIMESTAMP)",
             uuid.uuid4().hex,
             row["id"],
             name,
             len(body),
-            hashlib.sha256(body).hexdigest(),
-            body,
+            digest,
         )
     yield public_id
     site.rows("UPDATE chat_conversation SET project_id = NULL, visibility = 'private'")

@@ -23,11 +23,11 @@ from chat.models import (
     Message,
     Run,
     RunStatus,
-    StoredFile,
     TeamRole,
     User,
 )
 from chat.runs.outcomes import SERVER_IS_GONE
+from tests.support.files import store_file
 from tests.support.rooms import HTMX, Headers, Patches, Room, end_run, url_of
 
 pytestmark = pytest.mark.databases(slow=True)
@@ -262,7 +262,7 @@ def rename(run: Run, room: Room) -> None:
 
 
 def add_file(run: Run, room: Room) -> None:
-    file = StoredFile.objects.create(conversation=room.conversation, body=b"x")
+    file = store_file(conversation=room.conversation, body=b"x")
     AnswerFile.objects.create(run=run, file=file, item=1)
 
 

@@ -22,10 +22,10 @@ from chat.models import (
     Message,
     MockupFile,
     Role,
-    StoredFile,
     User,
 )
 from tests.support.answers import PAGE, PICTURES, Answer, announced_png, png
+from tests.support.files import store_file
 from tests.support.stored import rolled_back
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +35,7 @@ MaxQueries = Callable[[int], AbstractContextManager[Any]]
 
 
 def stored(conversation: Conversation, body: bytes, name: str = "x.png", **fields: Any) -> str:
-    file = StoredFile.objects.create(
+    file = store_file(
         conversation=conversation, body=body, name=name, size_bytes=len(body), **fields
     )
     return reverse("file", args=[file.public_id])
@@ -306,7 +306,7 @@ def full(answer: Answer, conversation: Conversation, alice: User) -> Message:
             item=1, media_id="m", media_type="image/png", data=base64.b64encode(png()).decode()
         ),
     )
-    body = StoredFile.objects.create(conversation=conversation, name="index.html", body=PAGE)
+    body = store_file(conversation=conversation, name="index.html", body=PAGE)
     MockupFile.objects.filter(path="index.html").update(status=FetchStatus.STORED, file=body)
     question = Message.objects.get(pk=run.message.parent_id)
     attach(question, alice, [Picture(name="spring.png", media_type="image/png", body=png())])
@@ -369,7 +369,7 @@ def test_lists_do_not_read_the_contents(
         conversation_page()
 
     statements = [query["sql"] for query in queries.captured_queries]
-    assert not any('"chat_storedfile"."body"' in sql for sql in statements)
+    assert not any('"chat_filecontent"."body"' in sql for sql in statements)
     assert not any('"chat_artifactversion"."content"' in sql for sql in statements)
 
 

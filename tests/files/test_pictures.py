@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.rendering.media import PictureFacts, read_picture
+from chat.core.pictures import PictureFacts, read_picture
 from chat.web.files import picture_name
 from tests.support.answers import PAGE, PICTURES, announced_png
 

@@ -238,6 +238,49 @@ EXAMPLES: list[Example] = [
         0,
     ),
     (
+        "marks that nothing refers to keep their label; old ones become links",
+        chat(
+            {
+                "u": ASK,
+                "a": (
+                    "u",
+                    message(
+                        "assistant",
+                        'In \ue200entity\ue202["city","Paris","capital"]\ue201, see'
+                        " \ue200url\ue202the map\ue202turn0search1\ue201 and"
+                        " \ue200url\ue202the site\ue202https://r.test/a\ue201.",
+                    ),
+                ),
+                "v": ("a", message("user", "More?")),
+                "b": (
+                    "v",
+                    message(
+                        "assistant",
+                        "Wet【8†source】, cold【9†source】.",
+                        metadata={
+                            "citations": [
+                                {
+                                    "start_ix": 3,
+                                    "end_ix": 13,
+                                    "metadata": {"title": "Rain", "url": "https://r.test/b"},
+                                }
+                            ]
+                        },
+                    ),
+                ),
+            }
+        ),
+        [
+            "u <  user: Why?",
+            "a < u assistant: In Paris, see the map and [the site](<https://r.test/a>).",
+            "v < a user: More?",
+            "b < v assistant: Wet ([Rain](<https://r.test/b>)), cold【9†source】.",
+            "= b",
+        ],
+        0,
+        0,
+    ),
+    (
         "pictures: one that was attached, one that was made, one that is missing",
         chat(
             {

@@ -31,6 +31,34 @@ def chat(*messages: object, **more: Any) -> Value:
 
 EXAMPLES: list[Example] = [
     (
+        "pictures in what a tool returned: with their bytes, or by name",
+        chat(
+            message("u", "human", "Draw."),
+            message(
+                "a",
+                "assistant",
+                {"type": "tool_use", "name": "draw", "input": {}, "id": "t"},
+                {
+                    "type": "tool_result",
+                    "name": "draw",
+                    "tool_use_id": "t",
+                    "content": [
+                        {"type": "text", "text": "Done."},
+                        {"type": "image", "source": {"type": "base64", "data": "iVBORw0KGgo="}},
+                        {"type": "image", "file_uuid": "f1"},
+                    ],
+                },
+            ),
+        ),
+        [
+            "u <  user: Draw.",
+            "a < u assistant: draw{} -> Done. | [picture@iVBORw0KGgo=] | [f1@]",
+            "= a",
+        ],
+        0,
+        1,
+    ),
+    (
         "2023: only text, no links",
         chat(
             {"uuid": "u", "sender": "human", "text": "Why?"},

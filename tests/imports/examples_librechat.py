@@ -31,6 +31,50 @@ def chat(*messages: object, **more: Any) -> Value:
 
 EXAMPLES: list[Example] = [
     (
+        "a question below a question, and answers below answers",
+        chat(
+            ask(),
+            ask("v", "And?", "u"),
+            message("a", "So.", "v"),
+            message("b", "Thus.", "a"),
+            message("c", "Hence.", "a"),
+        ),
+        [
+            "u <  user: Why?",
+            "v < u user: And?",
+            "a < v assistant: So.",
+            "b < a assistant: Thus.",
+            "c < a assistant: Hence.",
+            "= c",
+        ],
+        0,
+        0,
+    ),
+    (
+        "an answer of which nothing came is one all the same",
+        chat(ask(), message("a", "", "u"), ask("v", "Hello?", "a")),
+        ["u <  user: Why?", "a < u assistant: ", "v < a user: Hello?", "= v"],
+        0,
+        0,
+    ),
+    (
+        "sources of a search are named",
+        chat(
+            ask(),
+            message(
+                "a",
+                "So.",
+                "u",
+                attachments=[
+                    {"type": "web_search", "web_search": {"organic": [{"link": "https://r.test"}]}}
+                ],
+            ),
+        ),
+        ["u <  user: Why?", "a < u assistant: So.", "= a"],
+        0,
+        1,
+    ),
+    (
         "2023: a line, the model of the options",
         chat(ask(sender="User"), message("a", "So.", "u"), options={"model": "gpt-4"}),
         ["u <  user: Why?", "a < u assistant (gpt-4): So.", "= a"],

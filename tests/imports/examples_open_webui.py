@@ -133,9 +133,53 @@ EXAMPLES: list[Example] = [
         ),
         [
             "u <  user: What? | [picture@iVBORw0KGgo=] | [boat.png@iVBORw0KGgo=] | [content@]"
-            " | [spec.pdf@]",
+            " | spec.pdf:\n\n```\nsecret\n```",
             "= u",
         ],
+        0,
+        1,
+    ),
+    (
+        "the oldest form: a chat without a record and without a history",
+        {
+            "id": "c1",
+            "title": "Rivers",
+            "models": ["llama2"],
+            "messages": [
+                {"role": "user", "content": "Why?"},
+                {"role": "assistant", "content": "So."},
+            ],
+        },
+        ["#0 <  user: Why?", "#1 < #0 assistant (llama2): So.", "= #1"],
+        0,
+        0,
+    ),
+    (
+        "an answer of which nothing came is one all the same",
+        record(
+            message("u", "user", "Why?"),
+            message("a", "assistant", "", "u"),
+            message("v", "user", "Hello?", "a"),
+        ),
+        [
+            "u <  user: Why?",
+            "a < u assistant (llama3): ",
+            "v < a user: Hello?",
+            "= v",
+        ],
+        0,
+        0,
+    ),
+    (
+        "sources of an answer are named",
+        answer(
+            "So.",
+            sources=[
+                {"source": {"name": "rivers.pdf"}, "document": ["…"]},
+                {"source": {"url": "https://r.test/a"}},
+            ],
+        ),
+        read("So."),
         0,
         2,
     ),

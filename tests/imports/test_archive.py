@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
+from chat.core.isolation.child import Refused
 from chat.imports import archive
-from chat.imports.archive import Archive, ImportRefused, parse
+from chat.imports.archive import Archive, parse
 from chat.imports.conversations import Unreadable
 from tests.imports.files import as_json, as_zip, changed_directory, linked
 from tests.support.answers import png
@@ -21,9 +22,15 @@ ZEROS = b"[" + b" " * 40_000_000 + b"]"
 
 
 def refusal(file: io.BytesIO) -> str:
-    with pytest.raises(ImportRefused) as refused, Archive(file) as opened:
+    with pytest.raises(Refused) as refused, Archive(file) as opened:
         list(opened.documents())
     return str(refused.value)
+
+
+def values_in(body: bytes) -> list[object]:
+    with Archive(io.BytesIO(body)) as opened:
+        (document,) = opened.documents()
+        return [parse(item) for item in opened.conversations(document)]
 
 
 def raw(body: bytes) -> io.BytesIO:
@@ -70,12 +77,19 @@ HOSTILE: list[tuple[str, Callable[[], io.BytesIO], str]] = [
     ("no archive at all", lambda: raw(b"PK\x03\x04" + b"x" * 300), "incomplete"),
     ("cut JSON", lambda: raw(json.dumps(CHATS).encode()[:-3]), "incomplete"),
     ("cut JSON in an archive", lambda: as_zip({"conversations.json": b'[{"id": "c'}), "incomplete"),
-    ("no JSON", lambda: raw(b"<html>"), "incomplete"),
-    ("empty file", lambda: raw(b""), "incomplete"),
-    ("deep JSON", lambda: raw(b"[" * 600 + b"]" * 600), "nested"),
+    ("no JSON", lambda: raw(b"<html>"), "known format"),
+    ("a picture", lambda: raw(png()), "known format"),
+    ("lines of JSON", lambda: raw(b'{"id": 1}\n{"id": 2}'), "known format"),
+    ("empty file", lambda: raw(b""), "known format"),
+    ("deep JSON", lambda: raw(b"[" * 6000 + b"]" * 6000), "nested"),
     ("very deep JSON", lambda: raw(b"[" * 200_000 + b"]" * 200_000), "nested"),
     ("deep and unfinished", lambda: raw(b'[{"a":' * 100_000), "nested"),
-    ("100,000 conversations", lambda: raw(b"[" + b",".join([b"{}"] * 100_000) + b"]"), "100,000"),
+    (
+        "100,000 conversations",
+        lambda: raw(b"[" + b",".join([b"{}"] * 100_000) + b"]"),
+        "more than 50,000",
+    ),
+    ("numbers without end", lambda: raw(b"[" + b"1,7,3," * 30_000), "more than 50,000"),
 ]
 
 
@@ -128,7 +142,9 @@ def test_conversation_files_are_preferred_and_read_in_order() -> None:
         }
     )
     with Archive(file) as opened:
-        found = [[parse(item) for item in each.items] for each in opened.documents()]
+        found = [
+            [parse(item) for item in opened.conversations(each)] for each in opened.documents()
+        ]
 
     assert found == [[{"n": 1}], [{"n": 2}]]
 
@@ -155,18 +171,12 @@ def test_member_is_found_by_id_and_by_name() -> None:
     ],
 )
 def test_forms_of_a_json_file(body: bytes) -> None:
-    with Archive(io.BytesIO(body)) as opened:
-        (document,) = opened.documents()
-
-    assert [parse(item) for item in document.items] == [{"a": "x"}]
+    assert values_in(body) == [{"a": "x"}]
 
 
 def test_loose_json_is_read() -> None:
     body = b'[{"a": "\\ud83d half", "b": "\\ud83d\\ude00"}, {"c": NaN}, {"d": "line\nbreak"}]'
-    with Archive(io.BytesIO(body)) as opened:
-        (document,) = opened.documents()
-
-    assert [parse(item) for item in document.items] == [
+    assert values_in(body) == [
         {"a": "\ufffd half", "b": "😀"},
         {"c": None},
         {"d": "line\nbreak"},
@@ -176,26 +186,58 @@ def test_loose_json_is_read() -> None:
 def test_one_conversation_that_is_damaged_leaves_the_others() -> None:
     with Archive(io.BytesIO(b'[{"a": "\xff\xfe"}, {"b": 1}]')) as opened:
         (document,) = opened.documents()
-        damaged, whole = document.items
+        damaged, whole = opened.conversations(document)
 
     with pytest.raises(Unreadable, match="damaged"):
         parse(damaged)
     assert parse(whole) == {"b": 1}
 
 
-def test_archive_with_a_large_directory_record_is_read() -> None:
-    """A ZIP64 end of the directory, as some programs always write it."""
-    body = as_zip({"conversations.json": CHATS}).getvalue()
+def with_record_64(body: bytes, record_bytes: int | None, end_bytes: int, *, gap: int = 0) -> bytes:
+    """The archive with a ZIP64 record that announces a directory of so many bytes, or of the right
+    number, and an end record that announces ``end_bytes``. With a gap, only the locator leads to the
+    record."""
     end = body.rindex(b"PK\x05\x06")
     count, size, offset = struct.unpack_from("<HII", body, end + 10)
+    size = size if record_bytes is None else record_bytes
     record = struct.pack(
         "<4sQHHIIQQQQ", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, size, offset
     )
     locator = struct.pack("<4sIQI", b"PK\x06\x07", 0, end, 1)
-    last = struct.pack("<4sHHHHIIH", b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
+    last = struct.pack("<4sHHHHIIH", b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, end_bytes, 0xFFFFFFFF, 0)
+    return body[:end] + record + b"\0" * gap + locator + last
 
-    with Archive(io.BytesIO(body[:end] + record + locator + last)) as opened:
+
+def test_archive_with_a_large_directory_record_is_read() -> None:
+    """A ZIP64 end of the directory, as some programs always write it."""
+    body = as_zip({"conversations.json": CHATS}).getvalue()
+
+    with Archive(io.BytesIO(with_record_64(body, None, 0xFFFFFFFF))) as opened:
         assert len(list(opened.documents())) == 1
+
+
+@pytest.mark.parametrize(
+    ("record", "end", "gap"),
+    [(10**9, 50, 0), (10**9, 50, 76), (50, 10**9, 0), (10**9, 0xFFFFFFFF, 0)],
+    ids=["record", "record elsewhere", "end", "record alone"],
+)
+def test_largest_announced_directory_counts(
+    record: int, end: int, gap: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = as_zip({"conversations.json": CHATS}).getvalue()
+    monkeypatch.setattr(zipfile, "ZipFile", lambda *_: pytest.fail("The directory was read."))
+
+    assert "too many" in refusal(io.BytesIO(with_record_64(body, record, end, gap=gap)))
+
+
+def test_files_that_the_list_of_files_names_are_missed() -> None:
+    listed = {"files": [{"path": "conversations-000.json"}, {"path": "x/conversations-001.json"}]}
+    members = {"conversations-000.json": CHATS, "export_manifest.json": listed}
+
+    with Archive(as_zip(members)) as opened:
+        assert opened.missing() == ["conversations-001.json"]
+    with Archive(as_zip({**members, "export_manifest.json": b"{"})) as opened:
+        assert opened.missing() == []
 
 
 def test_json_file_of_an_archive_is_read_once_more() -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
+import polib
 import pytest
 from django.db import IntegrityError
 from django.http import Http404
 from django.test import Client
-from django.utils import timezone
+from django.utils import timezone, translation
 from lxml import html
 
 from chat import access, events
@@ -20,15 +24,21 @@ from chat.conversations.actions.conversation import delete, rename
 from chat.conversations.actions.messages import ModelChoice, retry, send_message
 from chat.conversations.transcript import read_path
 from chat.core.errors import ActionRefused
+from chat.core.isolation.child import Refused
 from chat.dialects.base import AssistantTurn, UserTurn
-from chat.imports import actions
-from chat.imports.actions import import_archive, undo
-from chat.imports.archive import Archive, ImportRefused
+from chat.exports.markdown_text import line_of
+from chat.files.actions import Picture
+from chat.imports import actions, reader, writing
+from chat.imports.actions import import_file, undo
+from chat.imports.conversations import Turn
+from chat.imports.frames import Order, Read
 from chat.imports.report import Report
+from chat.imports.source import ImportRefused, read_messages
 from chat.models import (
     Attachment,
     AuditEvent,
     Conversation,
+    FileContent,
     Import,
     ImportedSource,
     Membership,
@@ -51,6 +61,7 @@ from tests.imports import examples_chatgpt, examples_claude, examples_librechat,
 from tests.imports.files import as_json, as_zip
 from tests.imports.writers import Said, to_chatgpt, to_claude, to_librechat, to_open_webui
 from tests.support.answers import png
+from tests.support.files import store_file
 from tests.support.rooms import end_run, get_page, text_of, url_of
 
 TREE = [
@@ -82,8 +93,7 @@ def imported(user: User, team: Team, *values: object, **options: Any) -> Report:
 
 
 def imported_file(user: User, team: Team, file: BinaryIO, **options: Any) -> Report:
-    with Archive(file) as archive:
-        return import_archive(user, team, archive, **options)
+    return import_file(user, team, file, **options)
 
 
 def counts() -> list[int]:
@@ -404,23 +414,80 @@ def test_pictures_are_kept(alice: User, team: Team, signed_in: Callable[[User], 
     assert len(page.xpath("//article//img")) == 2
 
 
-def test_picture_that_is_too_large_is_not_extracted(
-    alice: User, team: Team, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
-    original = Archive.read
-    monkeypatch.setattr(
-        Archive, "read", lambda self, name: (read.append(name), original(self, name))[1]
-    )
+def test_picture_that_is_too_large_is_not_extracted(alice: User, team: Team, settings: Any) -> None:
     settings.PICTURE_BYTES = 50
     value = next(value for title, value, *_ in examples_chatgpt.EXAMPLES if "pictures" in title)
     file = as_zip({"conversations.json": [value], "file-AbCd1234-boat.png": png(4, 3)})
 
+    (_, read) = read_messages(file)
     report = imported_file(alice, team, file)
 
-    assert set(read) == {"conversations.json"}
+    assert isinstance(read, Read)
+    assert read.contents == {}
     assert any("boat.png" in note.reason for note in report.left_out)
     assert Message.objects.filter(text__contains="📎 boat.png").exists()
+
+
+def test_picture_of_many_messages_is_sent_once(alice: User, team: Team) -> None:
+    nodes = {
+        f"m{number}": (
+            f"m{number - 1}" if number else "",
+            examples_chatgpt.message(
+                "assistant" if number % 2 else "user", "Look.", examples_chatgpt.POINTER
+            ),
+        )
+        for number in range(6)
+    }
+    file = as_zip(
+        {"conversations.json": [examples_chatgpt.chat(nodes)], "file-AbCd1234-boat.png": png(4, 3)}
+    )
+
+    (_, read) = read_messages(file)
+
+    assert isinstance(read, Read)
+    assert list(read.contents.values()) == [png(4, 3)]
+    assert imported_file(alice, team, file).created == 1
+    assert Attachment.objects.count() == 3
+    assert bytes(FileContent.objects.get().body) == png(4, 3)
+
+
+def test_import_stops_at_its_budget(alice: User, team: Team, settings: Any) -> None:
+    values = [to_claude(TREE, 4, source_id=f"c{number}") for number in range(4)]
+    imported(alice, team, values[0])
+    one = Import.objects.get().written_bytes
+    assert one > 1000
+    settings.IMPORT_WRITE_BYTES = one * 5 // 2
+
+    with pytest.raises(ImportRefused, match="would store more than"):
+        imported(alice, team, *values[1:])
+
+    batch = Import.objects.latest("pk")
+    assert (batch.created, batch.written_bytes) == (2, 2 * one)
+    assert Conversation.objects.count() == 3
+    assert undo(alice, batch).deleted == 2
+
+
+def test_import_counts_what_the_person_has_stored(
+    alice: User, team: Team, conversation: Conversation, settings: Any
+) -> None:
+    value = next(value for title, value, *_ in examples_chatgpt.EXAMPLES if "pictures" in title)
+    file = as_zip({"conversations.json": [value], "file-AbCd1234-boat.png": png(4, 3)})
+    settings.STORED_BYTES_PER_PERSON = 1000
+    store_file(b"x" * 1000, conversation=conversation, created_by=alice)
+
+    with pytest.raises(ActionRefused, match="no room"):
+        imported_file(alice, team, file)
+    assert not Attachment.objects.exists()
+
+
+def test_pictures_of_answers_are_not_all_in_memory() -> None:
+    turns = [Turn(source_id=str(number), role="assistant", parts=()) for number in range(5)]
+    picture = Picture(name="a.png", media_type="image/png", body=bytes(writing.BATCH_BYTES // 2))
+    pictures = {str(number): [picture] for number in range(1, 5)}
+
+    batches = [[turn.source_id for turn in some] for some in writing._batches(turns, pictures)]
+
+    assert batches == [["0", "1", "2"], ["3", "4"]]
 
 
 def test_names_in_the_file_reach_no_disk_and_no_page_unescaped(
@@ -544,15 +611,73 @@ def test_damaged_file_writes_nothing(alice: User, team: Team) -> None:
     assert counts() == before
 
 
-def test_too_many_conversations_in_several_files(
-    alice: User, team: Team, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(actions, "MOST_CONVERSATIONS", 2)
+def test_broken_file_beside_single_exports_is_named(alice: User, team: Team) -> None:
+    members = {
+        "a.json": WRITTEN["librechat"],
+        "b.json": b'{"conversationId": "c2", "messages": [',
+        "c.json": b"<html>",
+        "d.json": to_librechat(TREE, 4, source_id="c4"),
+    }
+
+    report = imported_file(alice, team, as_zip(members))
+
+    assert (report.found, report.created, report.unread) == (4, 2, 2)
+    assert [note.source_id for note in report.not_understood] == ["b.json", "c.json"]
+    assert "incomplete" in report.not_understood[0].reason
+    with pytest.raises(ImportRefused, match="incomplete"):
+        imported_file(alice, team, as_zip({"b.json": members["b.json"]}))
+
+
+def test_part_that_the_export_names_and_lacks_is_reported(alice: User, team: Team) -> None:
+    listed = {"files": [{"name": "conversations-000.json"}, {"name": "conversations-001.json"}]}
+    file = as_zip({"conversations-000.json": [WRITTEN["chatgpt"]], "export_manifest.json": listed})
+
+    report = imported_file(alice, team, file)
+
+    assert report.created == 1
+    assert [note.source_id for note in report.left_out] == ["conversations-001.json"]
+
+
+def test_deeply_nested_conversation_is_read(alice: User, team: Team) -> None:
+    line = [Said(place - 1, f"Turn {place}.") for place in range(800)]
+    value = to_librechat(line, 799, is_nested=True)
+    body = b"[%b]" % nested_json(value)
+
+    assert imported_file(alice, team, io.BytesIO(body)).created == 1
+    assert Message.objects.filter(conversation=only_room()).count() == 800
+
+
+def nested_json(value: dict[str, Any]) -> bytes:
+    """JSON of a chain of messages, which the library writes by recursion."""
+    head, tail = [], []
+    message = value["messagesTree"][0]
+    while True:
+        children = message.pop("children", [])
+        if not children:
+            return (
+                json.dumps({**value, "messagesTree": ["@"]})
+                .encode()
+                .replace(b'"@"', ("".join(head) + json.dumps(message) + "".join(tail)).encode())
+            )
+        head.append(json.dumps(message)[:-1] + ', "children": [')
+        tail.append("]}")
+        message = children[0]
+
+
+def test_joiners_in_a_title_are_part_of_words(alice: User, team: Team) -> None:
+    title = "👩\u200d💻 می\u200cخواهم"
+    imported(alice, team, {**WRITTEN["claude"], "name": f"{title}\u202e"})
+
+    assert only_room().title == title
+    assert line_of(f"{title}\u202e*") == f"{title}\\[U+202E\\]\\*"
+
+
+def test_too_many_conversations_in_several_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MOST_CONVERSATIONS", 2)
     file = as_zip({f"conversations-00{number}.json": [WRITTEN["chatgpt"]] for number in range(3)})
 
-    with pytest.raises(ImportRefused, match="3 conversations; at most 2"):
-        imported_file(alice, team, file)
-    assert not Import.objects.exists()
+    with pytest.raises(Refused, match="3 conversations; at most 2"):
+        list(reader.read_export(file, msgspec.json.encode(Order())))
 
 
 def test_files_of_a_split_export_are_one_import(alice: User, team: Team) -> None:
@@ -570,6 +695,20 @@ def test_files_of_a_split_export_are_one_import(alice: User, team: Team) -> None
     assert report.created == 2
     assert done == [(1, 2), (2, 2)]
     assert Import.objects.count() == 1
+
+
+def test_reader_speaks_the_language_of_the_installation(tmp_path: Path, settings: Any) -> None:
+    folder = tmp_path / "pt_BR" / "LC_MESSAGES"
+    folder.mkdir(parents=True)
+    catalog = polib.POFile()
+    catalog.metadata = {"Content-Type": "text/plain; charset=utf-8"}
+    sentence = "The file is incomplete or damaged. Download the export again."
+    catalog.append(polib.POEntry(msgid=sentence, msgstr="O arquivo está incompleto."))
+    catalog.save_as_mofile(str(folder / "django.mo"))
+    settings.LOCALE_PATHS = [tmp_path]
+
+    with translation.override("pt-br"), pytest.raises(ImportRefused, match="O arquivo está"):
+        list(read_messages(io.BytesIO(b"[1")))
 
 
 def test_canceled_import_keeps_what_it_has_created(alice: User, team: Team) -> None:
@@ -597,9 +736,9 @@ def test_what_another_import_has_just_brought_is_skipped(alice: User, team: Team
     # It was not there yet when this import began.
     work.known.clear()
 
-    with Archive(as_json(WRITTEN["claude"])) as archive:
-        (document,) = archive.documents()
-        work.take(document.items[0], archive)
+    (_, message) = read_messages(as_json(WRITTEN["claude"]))
+    assert isinstance(message, Read)
+    work.take(message)
 
     assert (work.report.created, work.report.skipped) == (0, 1)
     assert counts()[:6] == before

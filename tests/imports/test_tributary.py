@@ -418,6 +418,19 @@ def test_export_without_files_is_imported_without_them(
     assert MockupFile.objects.filter(reason=NOT_IN_EXPORT).exists()
 
 
+def test_digest_gives_nobody_the_bytes_of_others(
+    file: Value, alice: User, bob: User, team: Team, other_team: Team
+) -> None:
+    imported_file(bob, team, as_json(file))
+    before = StoredFile.objects.count()
+    file["contents"] = {}
+
+    report = imported_file(alice, team, as_json(file))
+
+    assert report.created == 1
+    assert StoredFile.objects.count() == before
+
+
 def test_any_order_of_events_can_be_shown(
     file: Value, alice: User, team: Team, signed_in: SignIn
 ) -> None:

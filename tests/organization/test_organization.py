@@ -31,6 +31,7 @@ from chat.organization import actions
 from chat.organization.purge import end_expired, erase_one
 from chat.search.find import find
 from chat.search.tokens import parse
+from tests.support.files import store_file
 from tests.support.rooms import (
     HTMX,
     Room,
@@ -229,7 +230,7 @@ def test_what_is_deleted_for_ever_is_out_of_reach_at_once_and_then_erased(
     as_alice: Client, alice: User, room: Room
 ) -> None:
     room.turn("Willows")
-    StoredFile.objects.create(conversation=room.conversation, body=b"x")
+    store_file(conversation=room.conversation, body=b"x")
     change(as_alice, "delete", room.conversation)
 
     change(as_alice, "erase", room.conversation)

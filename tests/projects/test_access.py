@@ -11,8 +11,9 @@ from django.http import Http404
 from chat import access
 from chat.live import access_monitor
 from chat.live.access_monitor import Identity
-from chat.models import Conversation, Project, ProjectAccess, StoredFile, Team, User, Visibility
+from chat.models import Conversation, Project, ProjectAccess, Team, User, Visibility
 from tests.projects.conftest import Scene
+from tests.support.files import store_file
 
 pytestmark = pytest.mark.databases
 
@@ -135,7 +136,7 @@ def monitored(person: User, room: Conversation) -> set[str]:
 
 
 def test_file_of_a_project_is_for_its_readers(scene: Scene, subtests: pytest.Subtests) -> None:
-    file = StoredFile.objects.create(project=scene.project, body=b"x")
+    file = store_file(project=scene.project, body=b"x")
 
     for name, rights in RIGHTS.items():
         with subtests.test(name):

@@ -24,6 +24,7 @@ from chat.models import (
 from chat.projects import actions
 from chat.projects.effects import effect_of_move
 from tests.projects.conftest import Scene
+from tests.support.files import store_file
 
 
 def said() -> str:
@@ -63,7 +64,7 @@ def test_only_managers_change_and_delete(scene: Scene) -> None:
 
 
 def test_conversations_survive_their_project(scene: Scene) -> None:
-    file = StoredFile.objects.create(project=scene.project, body=b"x")
+    file = store_file(project=scene.project, body=b"x")
 
     actions.delete_project(scene.people["manager"], scene.project)
 

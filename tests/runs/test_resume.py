@@ -22,7 +22,6 @@ from chat.models import (
     Runner,
     RunSegment,
     RunStatus,
-    StoredFile,
     Team,
     Upstream,
     User,
@@ -46,6 +45,7 @@ from tests.runs.waiting import (
     whole,
     wire_call,
 )
+from tests.support.files import store_file
 from tests.support.run_fixtures import Execute, MakeRun, StartRunner
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -484,9 +484,7 @@ async def test_pictures_of_a_turn_are_in_the_prompt(ask: Execute) -> None:
 
     def add_pictures() -> None:
         for position, body in enumerate((b"one", b"two")):
-            file = StoredFile.objects.create(
-                conversation=run.conversation, media_type="image/png", body=body
-            )
+            file = store_file(conversation=run.conversation, media_type="image/png", body=body)
             Attachment.objects.create(message=run.message.parent, file=file, position=position)
 
     await threads.call(add_pictures)

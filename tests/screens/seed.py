@@ -162,8 +162,7 @@ def add_past(links: dict[str, str], fake_url: str) -> None:
 
 
 def add_import(links: dict[str, str], fake_url: str) -> None:
-    from chat.imports.actions import import_archive
-    from chat.imports.archive import Archive
+    from chat.imports.actions import import_file
     from chat.models import ImportedSource, Team, User
     from tests.imports.files import as_json
     from tests.imports.writers import Said, to_chatgpt
@@ -175,8 +174,7 @@ def add_import(links: dict[str, str], fake_url: str) -> None:
         Said(0, "I can’t say."),
         Said(1, "And on Sunday?"),
     )
-    with Archive(as_json([to_chatgpt(tree, 3)])) as archive:
-        import_archive(alice, river, archive)
+    import_file(alice, river, as_json([to_chatgpt(tree, 3)]))
     links["imported"] = f"/c/{ImportedSource.objects.get().conversation.public_id}/"
 
 

@@ -25,7 +25,6 @@ from chat.models import (
     Role,
     Run,
     SearchKind,
-    StoredFile,
     Team,
     TeamRole,
     Upstream,
@@ -35,6 +34,7 @@ from chat.models import (
 from chat.search.find import find
 from chat.search.sources import index
 from chat.search.tokens import parse
+from tests.support.files import store_file
 from tests.support.rooms import HTMX, end_run_with, text_of, url_of
 
 pytestmark = pytest.mark.databases
@@ -110,9 +110,7 @@ def make_conversation(state: str, owner: User, team: Team, upstream: Upstream) -
     version = ArtifactVersion.objects.create(
         artifact=artifact, number=1, run=run, seq=2, content=text[SearchKind.ARTIFACT]
     )
-    file = StoredFile.objects.create(
-        conversation=room, name=text[SearchKind.FILE], body=b"", created_by=owner
-    )
+    file = store_file(conversation=room, name=text[SearchKind.FILE], body=b"", created_by=owner)
     question = Question.objects.create(
         conversation=room,
         run=run,

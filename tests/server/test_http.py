@@ -97,6 +97,41 @@ def test_ambiguous_request_reaches_no_application(
             assert shared.seen("count_body") == before
 
 
+LONG = b"x" * 20_000
+TOO_LONG = [
+    (b"GET /?%b HTTP/1.1\r\nHost: a\r\n\r\n" % LONG, b"414 URI Too Long"),
+    (b"GET /?%b" % (LONG * 20), b"414 URI Too Long"),
+    (b"POST /?%b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc" % LONG, b"414 URI"),
+    (b"GET / HTTP/1.1\r\nHost: a\r\nX-Long: %b\r\n\r\n" % LONG, b"431 Request Header"),
+    (b"GET / HTTP/1.1\r\n" + b"X-Many: %b\r\n" % LONG[:900] * 30 + b"\r\n", b"431 Request"),
+]
+
+
+def test_head_that_is_too_long_is_answered(shared: Process, subtests: pytest.Subtests) -> None:
+    for head, status in TOO_LONG:
+        with subtests.test(msg=repr(head[:40])), shared.connect() as raw:
+            raw.sendall(head)
+            answer = read_to_end(raw)
+
+            assert answer.startswith(b"HTTP/1.1 " + status)
+            assert b"Connection: close" in answer
+
+
+def test_long_address_of_a_later_request_is_answered(shared: Process) -> None:
+    with shared.connect() as raw:
+        raw.sendall(b"GET /state HTTP/1.1\r\nHost: a\r\n\r\n")
+        read_until(raw, b"\r\n\r\n")
+        raw.sendall(b"GET /?%b HTTP/1.1\r\nHost: a\r\n\r\n" % LONG)
+
+        assert b"HTTP/1.1 414" in read_to_end(raw)
+
+
+def test_address_of_almost_16_kilobytes_is_accepted(shared: Process) -> None:
+    status, _ = shared.request("GET", "/state?" + "x" * 15_000)
+
+    assert status == 200
+
+
 @pytest.mark.parametrize("path", ["/fail-early", "/give-up-early"])
 def test_silent_application_is_answered_for(shared: Process, path: str) -> None:
     status, _ = shared.request("GET", path)

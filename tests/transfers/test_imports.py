@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from chat.conversations.actions.messages import ModelChoice, retry
 from chat.imports import actions as import_actions
-from chat.imports.archive import Archive
+from chat.imports import source
 from chat.jobs import actions
 from chat.jobs.chunks import CHUNK_BYTES
 from chat.jobs.kinds import Task
@@ -139,6 +139,36 @@ def test_whole_file_is_refused_in_words(client: Client, team: Team) -> None:
     assert job.error in page(client)
 
 
+def test_killed_reader_is_named_and_not_tried_on_the_same_bytes_again(
+    client: Client, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "_READER", "tests.core.readers:hoarding")
+    upload(client, team, exported(1))
+
+    job = work_once()
+
+    assert job.status == JobStatus.FAILED
+    assert "needs more than 768 MB of memory" in job.error
+    assert job.error in page(client)
+
+    started: list[str] = []
+    read = source.read_in_child
+    monkeypatch.setattr(source, "_READER", "chat.imports.reader:read_export")
+    monkeypatch.setattr(
+        source,
+        "read_in_child",
+        lambda *args, **more: (started.append(args[0]), read(*args, **more))[1],
+    )
+    upload(client, team, exported(1), name="once-more.json")
+    assert work_once().error == job.error
+    assert started == []
+
+    # Other bytes of the same length.
+    upload(client, team, exported(2))
+    assert work_once().status == JobStatus.DONE
+    assert len(started) == 1
+
+
 @pytest.mark.parametrize("by", ["bob", "viewer", "charlie", "administrator"])
 def test_import_exists_for_its_person_alone(
     client: Client, team: Team, by: str, request: pytest.FixtureRequest, signed_in: SignedIn
@@ -244,8 +274,7 @@ def test_continued_conversation_survives_the_undoing(
 
 
 def test_import_of_a_command_can_be_undone_here(client: Client, team: Team, alice: User) -> None:
-    with Archive(io.BytesIO(exported(1))) as archive:
-        import_actions.import_archive(alice, team, archive)
+    import_actions.import_file(alice, team, io.BytesIO(exported(1)))
     batch = Import.objects.get()
     assert "Import from ChatGPT" in page(client)
 

@@ -76,7 +76,7 @@ def made(request: HttpRequest, public_id: UUID, seq: int) -> HttpResponse:
 
 
 def _files_of(version: MockupVersion) -> list[MockupFile]:
-    return list(version.files.select_related("file").defer("file__body").order_by("path"))
+    return list(version.files.select_related("file").order_by("path"))
 
 
 def _is_fetching(files: Iterable[MockupFile]) -> bool:
@@ -86,7 +86,7 @@ def _is_fetching(files: Iterable[MockupFile]) -> bool:
 def _may_run(entry: MockupFile, stored: Iterable[MockupFile]) -> bool:
     if any(file.path.lower().endswith(_SCRIPT_FILES) for file in stored):
         return True
-    return entry.file is not None and has_scripts(read_text(bytes(entry.file.body)) or "")
+    return entry.file is not None and has_scripts(read_text(entry.file.body) or "")
 
 
 def _tree(version: MockupVersion, files: Iterable[MockupFile]) -> list[Folder]:

@@ -209,7 +209,7 @@ def _of_mockup(ticket: Ticket, path: str) -> HttpResponse:
         raise Http404(access.NOT_HERE)
     suffix = PurePosixPath(path).suffix[1:].lower()
     media_type = _MEDIA_TYPES.get(suffix, "application/octet-stream")
-    body = bytes(file.file.body)
+    body = file.file.body
     if media_type.startswith("text/html"):
         body = _reporting(body, ticket)
     response = HttpResponse(body, content_type=media_type)

@@ -12,8 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from django.utils.translation import gettext
-
+from chat.dialects.reading import NotJson, read_json
 from chat.events import Json, JsonObject
 from chat.imports.conversations import (
     Call,
@@ -40,6 +39,7 @@ from chat.imports.reading import (
     time_in,
 )
 from chat.imports.tree import Node, build
+from chat.imports.words import gettext
 
 LABEL = "ChatGPT"
 
@@ -55,7 +55,10 @@ _SOUNDS = frozenset(
     }
 )
 # Private characters around marks of citations and widgets, such as ``cite`` and ``turn0search1``.
-_MARK = re.compile("\ue200[^\ue200\ue201]{0,2000}\ue201|[\ue200-\ue206]")
+_MARK = re.compile("\ue200([^\ue200\ue201]{0,2000})\ue201|[\ue200-\ue206]")
+_PART = "\ue202"
+# ``【8†source】``, as ChatGPT cited until 2024.
+_OLD_MARK = re.compile("【[^【】]{1,100}†[^【】]{0,300}】")
 _POINTER = re.compile("file[-_][0-9A-Za-z]+")
 _TEXTS = frozenset({"text", "multimodal_text"})
 
@@ -242,4 +245,42 @@ def _without_marks(text: str, metadata: JsonObject) -> str:
         matched, alt = string(reference.get("matched_text")), text_in(reference, "alt")
         if matched.strip() and "\ue200" in matched:
             text = text.replace(matched, f" {alt}" if alt else "", 1)
-    return _MARK.sub("", text)
+    return _MARK.sub(_label_of, _with_old_links(text, metadata))
+
+
+def _label_of(found: re.Match[str]) -> str:
+    """The visible name in a mark that nothing in the file refers to: ``entity`` has it in a list of
+    JSON after the kind, ``url`` before the address."""
+    kind, *rest = (found[1] or "").split(_PART)
+    if kind == "entity" and rest:
+        try:
+            names, _ = read_json(rest[0])
+        except NotJson:
+            return ""
+        return string(names[1]) if isinstance(names, list) and len(names) > 1 else ""
+    if kind in ("url", "link") and rest:
+        label, address = rest[0], rest[1] if len(rest) > 1 else ""
+        is_address = address.startswith(("https://", "http://"))
+        return f"[{label}](<{address}>)" if is_address and _is_plain(label, address) else label
+    return ""
+
+
+def _with_old_links(text: str, metadata: JsonObject) -> str:
+    """Old marks as links. The file says where each of them stands; places count characters."""
+    found: dict[str, str] = {}
+    for citation in objects_in(metadata, "citations")[:1000]:
+        start, end = citation.get("start_ix"), citation.get("end_ix")
+        about = object_in(citation, "metadata")
+        title, address = text_in(about, "title", "name"), text_in(about, "url")
+        if isinstance(start, int) and isinstance(end, int) and address.startswith("http"):
+            mark = text[start:end]
+            if _OLD_MARK.fullmatch(mark) and _is_plain(title, address):
+                found[mark] = f" ([{title or address}](<{address}>))"
+    return _OLD_MARK.sub(lambda mark: found.get(mark[0], mark[0]), text)
+
+
+def _is_plain(label: str, address: str) -> bool:
+    """Whether it can stand in a link of Markdown without becoming something else."""
+    return not any(each in label for each in "[]\n") and not any(
+        each in address for each in "<>\n "
+    )

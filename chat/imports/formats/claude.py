@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from django.utils.translation import gettext
-
 from chat.events import Json, JsonObject
 from chat.imports.conversations import (
     Call,
     Conversation,
+    File,
     Output,
     Part,
     Reasoning,
@@ -42,6 +41,7 @@ from chat.imports.reading import (
     time_in,
 )
 from chat.imports.tree import Node, build
+from chat.imports.words import gettext
 
 LABEL = "Claude"
 
@@ -143,11 +143,23 @@ class _Reader(Notes):
                 call_id=id_in(block, "tool_use_id"),
                 has_failed=block.get("is_error") is True,
             )
+            yield from self._pictures(block)
         elif kind not in _IGNORED:
             self.unknown(kind)
             text = text_in(block, "text") or text_in(object_in(block, "display_content"), "text")
             if text.strip():
                 yield Text(text)
+
+    def _pictures(self, block: JsonObject) -> Iterator[Part]:
+        """Pictures in what a tool returned: with their bytes, or by name."""
+        for entry in objects_in(block, "content"):
+            if text_in(entry, "type") == "image":
+                source = object_in(entry, "source")
+                name = text_in(entry, "file_name", "file_uuid", "title") or gettext("picture")
+                if data := text_in(source, "data"):
+                    yield File(name=name, data=data)
+                else:
+                    yield self.file(name, text_in(source, "file_uuid", "url"))
 
     def _files(self, message: JsonObject) -> Iterator[Part]:
         names = set()
@@ -173,6 +185,9 @@ def _result(content: Json) -> str:
 def _entry(entry: Json) -> str:
     if not isinstance(entry, dict):
         return plain(entry)
+    if text_in(entry, "type") == "image":
+        # A part of the answer.
+        return ""
     words = joined([text_in(entry, "title"), text_in(entry, "url"), text_in(entry, "text")], "\n")
     if words:
         return words

@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from django.utils.translation import gettext
-
 from chat.events import Json, JsonObject
 from chat.imports.conversations import (
     Call,
@@ -34,6 +32,7 @@ from chat.imports.reading import (
     time_in,
 )
 from chat.imports.tree import Node, build
+from chat.imports.words import gettext
 
 LABEL = "LibreChat"
 
@@ -117,6 +116,7 @@ class _Reader(Notes):
             model="" if is_person else text_in(message, "model") or self._model,
             created_at=time_in(message, "createdAt"),
             error=error or (gettext("Unknown error") if has_failed else ""),
+            is_shown=True,
         )
 
     def _said(self, message: JsonObject) -> list[Part]:
@@ -147,10 +147,26 @@ class _Reader(Notes):
     def _files(self, message: JsonObject) -> Iterator[Part]:
         names = set()
         for file in [*objects_in(message, "files"), *objects_in(message, "attachments")]:
+            self._name_sources(file)
             name = text_in(file, "filename", "filepath", "file_id")
             if name and name not in names:
                 names.add(name)
                 yield self.file(name)
+
+    def _name_sources(self, attachment: JsonObject) -> None:
+        """Results of a search on the web, and documents that were looked up."""
+        search = object_in(attachment, "web_search")
+        looked_up = object_in(attachment, "file_search")
+        for source in [
+            *objects_in(search, "organic"),
+            *objects_in(search, "topStories"),
+            *objects_in(search, "references"),
+            *objects_in(looked_up, "sources"),
+        ]:
+            name = text_in(source, "link", "url", "fileName", "title")
+            if name:
+                words = gettext("A source of an answer was left out: “%(name)s”.")
+                self.leave_out(words % {"name": name[:200]})
 
 
 def _words(value: Json) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from django.utils.translation import gettext
-
 from chat.imports.conversations import File
+from chat.imports.words import gettext
 
 
 class Notes:

@@ -13,8 +13,6 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from django.utils.translation import gettext
-
 from chat.events import Json, JsonObject
 from chat.imports.conversations import (
     Call,
@@ -29,6 +27,7 @@ from chat.imports.conversations import (
 from chat.imports.formats.notes import Notes
 from chat.imports.reading import (
     arguments_of,
+    file_text,
     id_in,
     identifier,
     ids_in,
@@ -42,6 +41,7 @@ from chat.imports.reading import (
     time_in,
 )
 from chat.imports.tree import Node, build
+from chat.imports.words import gettext
 
 LABEL = "Open WebUI"
 
@@ -49,7 +49,22 @@ LABEL = "Open WebUI"
 def recognizes(value: JsonObject) -> bool:
     chat = _chat(value)
     return isinstance(object_in(chat, "history").get("messages"), dict) or (
-        isinstance(value.get("chat"), dict) and isinstance(chat.get("messages"), list)
+        isinstance(chat.get("messages"), list)
+        and (isinstance(value.get("chat"), dict) or _is_oldest(value))
+    )
+
+
+def _is_oldest(value: JsonObject) -> bool:
+    """A chat without a record and without a history, as versions before 0.1 saved it."""
+    messages = objects_in(value, "messages")
+    is_other = "conversationId" in value or "format" in value
+    return (
+        bool(messages)
+        and not is_other
+        and all(
+            string(each.get("role")) in ("user", "assistant", "system") and "content" in each
+            for each in messages
+        )
     )
 
 
@@ -107,6 +122,7 @@ class _Reader(Notes):
         parts: list[Part] = []
         if role in ("user", "assistant"):
             parts = [*self._said(message, role), *self._files(message)]
+            self._name_sources(message)
         return Node(
             source_id=identifier(key) or id_in(message, "id"),
             parent=id_in(message, "parentId"),
@@ -116,6 +132,7 @@ class _Reader(Notes):
             model="" if is_person else text_in(message, "model") or self._model,
             created_at=time_in(message, "timestamp"),
             error="" if is_person else _error(message.get("error")),
+            is_shown=role in ("user", "assistant"),
         )
 
     def _said(self, message: JsonObject, role: str) -> list[Part]:
@@ -184,14 +201,31 @@ class _Reader(Notes):
             name = text_in(file, "name") or text_in(object_in(file, "file"), "filename")
             if text_in(file, "type") == "image":
                 yield self._picture(text_in(file, "url"), name)
+            elif text := _text_of_document(file):
+                yield Text(file_text(name, text))
             else:
                 yield self.file(name, id_in(file, "id"))
+
+    def _name_sources(self, message: JsonObject) -> None:
+        for source in [*objects_in(message, "sources"), *objects_in(message, "citations")]:
+            named = object_in(source, "source")
+            name = text_in(named, "name", "url", "id") or text_in(source, "name", "url")
+            if name:
+                words = gettext("A source of an answer was left out: “%(name)s”.")
+                self.leave_out(words % {"name": name[:200]})
 
     def _picture(self, url: str, name: str) -> File:
         head, _, data = url.partition(",")
         if head.startswith("data:image/") and head.endswith(";base64") and data:
             return File(name=name or gettext("picture"), data=data)
         return self.file(name, url[-100:])
+
+
+def _text_of_document(file: JsonObject) -> str:
+    """What Open WebUI has read in a document that was attached."""
+    text = text_in(object_in(object_in(file, "file"), "data"), "content")
+    text = text or text_in(object_in(file, "data"), "content")
+    return text if text.strip() else ""
 
 
 def _error(error: Json) -> str:

@@ -13,24 +13,23 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from uuid import UUID
 
 import msgspec
-from django.conf import settings
-from django.utils.functional import Promise
-from django.utils.translation import gettext, gettext_lazy, gettext_noop
 from msgspec import Struct
 
 from chat import events
-from chat.artifacts.actions import path_problem
+from chat.artifacts.paths import path_problem
 from chat.dialects.base import ToolDefinition
 from chat.dialects.reading import repair_text
 from chat.events import Json, JsonObject
+from chat.events.translation import gettext_noop
 from chat.exports import format as form
 from chat.imports.conversations import Unreadable
 from chat.imports.formats.tributary_files import read_contents
+from chat.imports.limits import current
 from chat.imports.reading import id_in, objects_in, text_in
 from chat.imports.tree import MOST_MESSAGES
-from chat.models.run import LIVE_STATUSES
+from chat.imports.words import gettext
 from chat.result import Fold, close_open
-from chat.runs.resume import Settled
+from chat.result.settled import Settled
 
 LABEL = "Tributary"
 
@@ -41,12 +40,14 @@ MOST_EVENTS = 1_000_000
 # No log nests deeper than `chat.dialects.reading.MAX_DEPTH`, in a result in an event of a run.
 MOST_LEVELS = 80
 
+# Of a run that has not ended (`chat.models.run.LIVE_STATUSES`, which needs a database).
+_LIVE_STATUSES = ("queued", "running")
 # Stored in English, and translated when it is shown.
 NOT_IN_EXPORT = gettext_noop("The imported export doesn’t contain this file.")
-_TWICE = gettext_lazy("An ID or a number occurs twice.")
-_MISSING = gettext_lazy("Something refers to a record that the file doesn’t contain before it.")
-_SIDES = gettext_lazy("A message must follow an answer, and an answer a message.")
-_LOG = gettext_lazy("The events of an answer aren’t a log: %(reason)s.")
+_TWICE = gettext_noop("An ID or a number occurs twice.")
+_MISSING = gettext_noop("Something refers to a record that the file doesn’t contain before it.")
+_SIDES = gettext_noop("An answer needs a run, and a message has none.")
+_LOG = gettext_noop("The events of an answer aren’t a log: %(reason)s.")
 
 
 class Reply(Struct):
@@ -197,23 +198,23 @@ def _check_count(document: form.Export) -> None:
         for version in mockup.versions:
             count += 1 + len(version.files)
             _require(
-                len(version.files) <= settings.MOCKUP_FILES, gettext("A mockup has too many files.")
+                len(version.files) <= current().mockup_files,
+                gettext("A mockup has too many files."),
             )
     _require(count <= MOST_RECORDS, gettext("The conversation has too many records."))
 
 
 def _check_turns(document: form.Export) -> None:
-    """Parents come first, so there is no circle."""
-    roles: dict[UUID, str] = {}
+    """Parents come first, so there is no circle. Other products have questions below questions and
+    answers below answers, and what was imported from them is exported like that."""
+    known: set[UUID] = set()
     for turn in document.turns:
-        _require(turn.id not in roles, _TWICE)
-        _require(turn.parent is None or turn.parent in roles, _MISSING)
-        above = "assistant" if turn.parent is None else roles[turn.parent]
-        _require(above != turn.role and (turn.role == "user" or bool(turn.runs)), _SIDES)
-        _require(turn.role == "assistant" or not turn.runs, _SIDES)
-        roles[turn.id] = turn.role
+        _require(turn.id not in known, _TWICE)
+        _require(turn.parent is None or turn.parent in known, _MISSING)
+        _require((turn.role == "assistant") == bool(turn.runs), _SIDES)
+        known.add(turn.id)
     shown = document.conversation.visible_turn
-    _require(shown is None or shown in roles, _MISSING)
+    _require(shown is None or shown in known, _MISSING)
 
 
 def _check_runs(document: form.Export) -> None:
@@ -253,9 +254,10 @@ def _distinct(keys: Iterable[Hashable]) -> set[Hashable]:
     return found
 
 
-def _require(is_fine: bool, reason: str | Promise) -> None:
+def _require(is_fine: bool, reason: str) -> None:
+    """``reason`` may be one of the constants above, which are not translated yet."""
     if not is_fine:
-        raise Unreadable(str(reason))
+        raise Unreadable(gettext(reason))
 
 
 # --- logs -------------------------------------------------------------------------------------------
@@ -267,18 +269,18 @@ def _log(run: form.Run) -> Log:
     _require(len(run.events) <= MOST_EVENTS, _log_problem(gettext("too many events")))
     found = [_event(number, data) for number, data in enumerate(run.events, start=1)]
     run.events = []
-    if not found and run.result is not None and run.status not in LIVE_STATUSES:
+    if not found and run.result is not None and run.status not in _LIVE_STATUSES:
         return Log(entries=[], result=_public(_converted(run.result, events.Result)))
     ends = [event for event in found if isinstance(event, events.ChatEnd)]
     if ends:
         _require(ends[0] is found[-1], _log_problem(gettext("events after the end")))
-        is_ended_here = run.status in LIVE_STATUSES
+        is_ended_here = run.status in _LIVE_STATUSES
         return Log(entries=found, result=ends[0].result, is_ended_here=is_ended_here)
     return _ended(run, found)
 
 
 def _log_problem(reason: str) -> str:
-    return str(_LOG) % {"reason": reason}
+    return gettext(_LOG) % {"reason": reason}
 
 
 def _event(number: int, data: JsonObject) -> events.Event:

@@ -6,14 +6,12 @@ import base64
 import binascii
 import hashlib
 
-from django.conf import settings
-from django.utils.translation import gettext
-
+from chat.core.pictures import read_picture
 from chat.exports import format as form
-from chat.imports.archive import DOCUMENT_BYTES, shown
+from chat.imports.archive import shown
 from chat.imports.conversations import Unreadable
-from chat.rendering.media import read_picture
-from chat.web.files import may_be_shown
+from chat.imports.limits import DOCUMENT_BYTES, current
+from chat.imports.words import gettext
 
 
 def read_contents(document: form.Export) -> tuple[dict[str, bytes], list[str]]:
@@ -45,7 +43,8 @@ def read_contents(document: form.Export) -> tuple[dict[str, bytes], list[str]]:
 
 
 def _decoded(digest: str, text: str) -> bytes:
-    largest = max(settings.RUN_BYTES, settings.MOCKUP_FILE_BYTES, settings.PICTURE_BYTES)
+    limits = current()
+    largest = max(limits.run_bytes, limits.mockup_file_bytes, limits.picture_bytes)
     if len(text) > largest * 4 // 3 + 4:
         raise Unreadable(gettext("A file is too large."))
     try:
@@ -85,8 +84,9 @@ def _detach(document: form.Export, contents: dict[str, bytes]) -> list[str]:
 
 def _as_picture(file: form.File, body: bytes) -> bool:
     """Whether it can be attached to a message; its media type is then what the bytes say."""
-    facts = read_picture(body) if len(body) <= settings.PICTURE_BYTES else None
-    if facts is None or not may_be_shown(facts):
+    limits = current()
+    facts = read_picture(body) if len(body) <= limits.picture_bytes else None
+    if facts is None or not facts.has_at_most(limits.picture_pixels):
         return False
     file.media_type = facts.media_type
     return True

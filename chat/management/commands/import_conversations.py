@@ -15,8 +15,7 @@ from django.utils.translation import gettext
 
 from chat import access
 from chat.core.errors import ActionRefused
-from chat.imports.actions import import_archive, undo
-from chat.imports.archive import Archive
+from chat.imports.actions import import_file, undo
 from chat.imports.formats import FORMATS
 from chat.imports.report import Note, Report
 from chat.models import Team, User
@@ -63,11 +62,11 @@ class Command(BaseCommand):
     def _import(self, user: User, options: dict[str, Any]) -> None:
         team = _team(user, options["team"])
         try:
-            with Path(options["file"]).open("rb") as file, Archive(file) as archive:
-                report = import_archive(
+            with Path(options["file"]).open("rb") as file:
+                report = import_file(
                     user,
                     team,
-                    archive,
+                    file,
                     format_name=options["format"],
                     is_dry_run=options["dry_run"],
                     progress=self._show_progress,

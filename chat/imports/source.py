@@ -1,0 +1,89 @@
+"""Starts the reader of an export in its child process, with this installation's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import BinaryIO
+
+import msgspec
+from django.conf import settings
+from django.utils.translation import get_language, to_locale
+
+from chat.core.errors import ActionRefused
+from chat.core.isolation.child import Refused
+from chat.core.isolation.parent import ChildKilled, Limits, read_in_child
+from chat.imports import limits
+from chat.imports.frames import Message, Order, decode
+
+_READER = "chat.imports.reader:read_export"
+# Seconds of the processor for any file, and for each of its megabytes. A file of 300 MB of JSON takes
+# about a minute; brackets without anything between them take ten times as long.
+CPU_SECONDS = 120
+CPU_SECONDS_PER_MEGABYTE = 1
+# The machine may be busy, and the child comes last.
+WAIT_FACTOR = 5
+# How often a conversation is in the child's memory while it is read: its bytes, their text, the values
+# made of it, and the files in it.
+COPIES = 4
+
+
+class ImportRefused(ActionRefused):
+    """The whole file is refused."""
+
+    status = 422
+
+
+class ReaderKilled(ImportRefused):
+    """Reading the file was ended, because it took too much. The same bytes would do it again."""
+
+
+def read_messages(
+    file: BinaryIO,
+    *,
+    format_name: str = "",
+    known: dict[str, dict[str, str]] | None = None,
+    check: Callable[[], None] | None = None,
+) -> Generator[Message, None, None]:
+    """What the file contains. ``known`` has what was imported before (`Order`), and ``check`` is called
+    while the reader works. Raises ``ImportRefused``. Close it to end the child."""
+    megabytes = file.seek(0, 2) // limits.MEGABYTE
+    cpu_seconds = CPU_SECONDS + CPU_SECONDS_PER_MEGABYTE * megabytes
+    order = Order(
+        format_name=format_name,
+        known=known or {},
+        limits=limits_here(),
+        language=to_locale(get_language() or settings.LANGUAGE_CODE),
+        catalogs=tuple(str(path) for path in settings.LOCALE_PATHS),
+    )
+    frames = read_in_child(
+        _READER,
+        file,
+        msgspec.json.encode(order),
+        limits=Limits(
+            memory_bytes=settings.IMPORT_MEMORY_BYTES,
+            cpu_seconds=cpu_seconds,
+            wait_seconds=cpu_seconds * WAIT_FACTOR,
+            frame_bytes=settings.IMPORT_MEMORY_BYTES // 2,
+            output_bytes=limits.TOTAL_BYTES,
+        ),
+        check=check,
+    )
+    with closing(frames):
+        try:
+            yield from decode(frames)
+        except Refused as refusal:
+            raise ImportRefused(str(refusal)) from None
+        except ChildKilled as killed:
+            raise ReaderKilled(str(killed)) from None
+
+
+def limits_here() -> limits.Limits:
+    return limits.Limits(
+        conversation_bytes=settings.IMPORT_MEMORY_BYTES // COPIES,
+        picture_bytes=settings.PICTURE_BYTES,
+        picture_pixels=settings.PICTURE_PIXELS,
+        run_bytes=settings.RUN_BYTES,
+        mockup_files=settings.MOCKUP_FILES,
+        mockup_file_bytes=settings.MOCKUP_FILE_BYTES,
+    )

@@ -1,0 +1,28 @@
+"""What was decided about the calls and questions that an answer waited for."""
+
+from typing import Literal
+
+import msgspec
+
+Kind = Literal["tool", "ask", "approval"]
+Outcome = Literal["answered", "declined", "not_run"]
+
+
+class Settled(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One entry of ``Run.inputs``: the outcome of something that the run before waited for.
+
+    ``position`` is that of a call in the run's output, and of a question in ``ext.asks``. The calls
+    come first, each kind in its order. ``by`` is the name of the person who decided.
+    """
+
+    kind: Kind
+    position: int
+    outcome: Outcome
+    by: str = ""
+    # Of a call: what the model is told.
+    output: str = ""
+    is_error: bool = False
+    # Of a question; for an approval ``text`` is the reason.
+    text: str = ""
+    selected: tuple[str, ...] = ()
+    fields: dict[str, str] = {}

@@ -1,0 +1,193 @@
+"""The bytes of files: stored once, deleted with the last file, and counted."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+
+from chat.conversations.actions.conversation import delete
+from chat.core.errors import ActionRefused
+from chat.files.actions import Picture, attach
+from chat.files.purge import erase, erase_unused
+from chat.files.storage import stored_bytes
+from chat.models import Conversation, FileContent, Message, Role, StoredFile, User
+from chat.organization.purge import erase_one
+from tests.support.answers import png
+from tests.support.files import store_file
+
+BODY = b"the same bytes"
+DIGEST = hashlib.sha256(BODY).hexdigest()
+
+
+def picture(*size: int) -> Picture:
+    return Picture(name="a.png", media_type="image/png", body=png(*size))
+
+
+def message(conversation: Conversation) -> Message:
+    return Message.objects.create(conversation=conversation, role=Role.USER, text="Look")
+
+
+def bodies() -> list[bytes]:
+    return [bytes(body) for body in FileContent.objects.values_list("body", flat=True)]
+
+
+@pytest.mark.databases
+def test_files_with_the_same_bytes_share_them(conversation: Conversation, alice: User) -> None:
+    for _ in range(3):
+        with transaction.atomic():
+            attach(message(conversation), alice, [picture(4, 3), picture(5, 6)])
+
+    assert StoredFile.objects.count() == 6
+    assert sorted(bodies()) == sorted([png(4, 3), png(5, 6)])
+    assert {file.body for file in StoredFile.objects.all()} == {png(4, 3), png(5, 6)}
+
+
+@pytest.mark.databases
+def test_bytes_are_deleted_with_the_last_file(
+    conversation: Conversation, private_conversation: Conversation, alice: User, settings: Any
+) -> None:
+    settings.TRASH_DAYS = 0
+    for room in (conversation, private_conversation):
+        store_file(BODY, conversation=room)
+
+    for room, left in ((conversation, [BODY]), (private_conversation, [])):
+        delete(alice, room)
+        Conversation.objects.update(deleted_at=None)
+        Conversation.objects.filter(pk=room.pk).update(
+            deleted_at=room.created_at - timedelta(days=1)
+        )
+        assert erase_one()
+        erase_unused()
+        assert bodies() == left
+
+
+@pytest.mark.databases
+def test_bytes_of_a_file_are_never_deleted(conversation: Conversation) -> None:
+    store_file(BODY, conversation=conversation)
+
+    assert not erase(DIGEST)
+    assert not erase_unused()
+    assert bodies() == [BODY]
+
+
+@pytest.mark.databases(only="postgresql")
+@pytest.mark.parametrize("has_content", [True, False])
+def test_upload_during_the_deletion_of_the_same_bytes_keeps_them(
+    has_content: bool, conversation: Conversation, transactional_db: None
+) -> None:
+    """Whichever comes first waits for the other."""
+    if has_content:
+        FileContent.objects.keep(BODY, DIGEST)
+    is_deleting, found = threading.Event(), []
+
+    def erase_meanwhile() -> None:
+        is_deleting.set()
+        found.append(erase(DIGEST))
+        connection.close()
+
+    deleting = threading.Thread(target=erase_meanwhile)
+    with transaction.atomic():
+        store_file(BODY, conversation=conversation)
+        deleting.start()
+        assert is_deleting.wait(60)
+        wait_for_a_lock() if has_content else deleting.join(60)
+    deleting.join(60)
+
+    assert found == [False]
+    assert StoredFile.objects.get().body == BODY
+
+
+@pytest.mark.databases(only="postgresql")
+def test_upload_after_an_unfinished_deletion_stores_the_bytes_again(
+    conversation: Conversation, transactional_db: None
+) -> None:
+    FileContent.objects.keep(BODY, DIGEST)
+
+    def upload() -> None:
+        with transaction.atomic():
+            store_file(BODY, conversation=conversation)
+        connection.close()
+
+    uploading = threading.Thread(target=upload)
+    with transaction.atomic():
+        assert FileContent.objects.erase(DIGEST)
+        uploading.start()
+        wait_for_a_lock()
+    uploading.join(60)
+
+    assert StoredFile.objects.get().body == BODY
+
+
+def wait_for_a_lock() -> None:
+    """Until another connection waits for this transaction."""
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            row = cursor.fetchone()
+        if row and row[0]:
+            return
+
+
+@pytest.mark.databases
+def test_person_stores_no_more_than_allowed(
+    conversation: Conversation, alice: User, bob: User, settings: Any
+) -> None:
+    first, second = picture(4, 3), picture(5, 6)
+    # It was there before there was a limit.
+    store_file(first.body, conversation=conversation, created_by=alice)
+    store_file(b"of an answer", conversation=conversation)
+    settings.STORED_BYTES_PER_PERSON = stored_bytes(alice) + len(second.body) - 1
+    assert stored_bytes(alice) == len(first.body) + len(b"of an answer")
+
+    with transaction.atomic():
+        attach(message(conversation), alice, [first])
+    with pytest.raises(ActionRefused, match="no room"), transaction.atomic():
+        attach(message(conversation), alice, [first, second])
+    with transaction.atomic():
+        attach(message(conversation), bob, [second])
+
+    # That somebody else has it makes no difference.
+    with pytest.raises(ActionRefused, match="no room"), transaction.atomic():
+        attach(message(conversation), alice, [second])
+
+
+@pytest.fixture
+def before_contents(transactional_db: None) -> Iterator[Any]:
+    """The models as they were when each file had its own bytes."""
+    executor = MigrationExecutor(connection)
+    executor.migrate([("chat", "0024_search_days")])
+    yield executor.loader.project_state([("chat", "0024_search_days")]).apps
+    latest = MigrationExecutor(connection)
+    latest.migrate(latest.loader.graph.leaf_nodes("chat"))
+
+
+@pytest.mark.databases(slow=True)
+def test_files_of_before_are_moved(before_contents: Any) -> None:
+    old = before_contents.get_model("chat", "StoredFile").objects
+    for body, digest in ((BODY, DIGEST), (BODY, ""), (b"other", "")):
+        old.create(body=body, sha256=digest, size_bytes=len(body))
+
+    executor = MigrationExecutor(connection)
+    executor.migrate(executor.loader.graph.leaf_nodes("chat"))
+
+    files = apps.get_model("chat", "StoredFile").objects.order_by("pk")
+    assert [file.body for file in files] == [BODY, BODY, b"other"]
+    assert [file.sha256 for file in files] == [
+        DIGEST,
+        DIGEST,
+        hashlib.sha256(b"other").hexdigest(),
+    ]
+    assert sorted(bodies()) == [b"other", BODY]
+
+    executor = MigrationExecutor(connection)
+    executor.migrate([("chat", "0024_search_days")])
+    assert [bytes(file.body) for file in old.order_by("pk")] == [BODY, BODY, b"other"]
+    old.all().delete()
