@@ -61,14 +61,14 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "the same turn twice": (lambda file: file["turns"].append(file["turns"][0]), "occurs twice"),
     "100,000 turns": (lambda file: add_turns(file, 100_000), "More than 10,000 messages"),
-    "answer below answer": (
+    "answer without a run": (lambda file: file["turns"][1].update(runs=[]), "needs a run"),
+    "message that became an answer": (
         lambda file: file["turns"][0].update(role="assistant"),
-        "an answer a message",
+        "needs a run",
     ),
-    "answer without a run": (lambda file: file["turns"][1].update(runs=[]), "an answer a message"),
     "message with a run": (
         lambda file: file["turns"][0].update(runs=file["turns"][1]["runs"]),
-        "an answer a message",
+        "needs a run",
     ),
     "a branch of another conversation": (
         lambda file: file["conversation"].update(visible_turn=OTHERS),

@@ -198,5 +198,7 @@ class _Reading:
         return self._killed("crash", f"status {status}")
 
     def _killed(self, reason: Reason, detail: str = "") -> ChildKilled:
-        logger.warning("child.killed pid=%d reason=%s detail=%r", self._process.pid, reason, detail)
+        # The detail may come from the child, so it stays on one line.
+        words = " ".join(detail.split())
+        logger.warning("child.killed pid=%d reason=%s detail=%s", self._process.pid, reason, words)
         return ChildKilled(reason, self._limits)
