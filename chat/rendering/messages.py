@@ -243,6 +243,9 @@ def ending_notice(ext: Extension, *, has_output: bool) -> Notice | None:
     if status == "completed":
         return None if has_output else _empty_notice()
     icon, tone, title, advice = _STATUSES.get(status, _UNKNOWN_STATUS)
+    if status == "stopped" and ext.stop.raw == "cancelled":
+        # Some servers report this as an end, others as an error.
+        title, advice = ERRORS["cancelled"]
     if status == "incomplete":
         title, advice = _INCOMPLETE.get(ext.stop.reason, (title, advice))
     title, advice = gettext(title), gettext(advice)

@@ -69,6 +69,13 @@ def test_refusal_names_the_model_that_the_server_recommends() -> None:
     assert "Try again with weir/small-1." in text_of(*message("x"), ending)
 
 
+def test_cancellation_by_the_server_has_one_wording() -> None:
+    ending = end("stopped")
+    ending.result.ext.stop.raw = "cancelled"
+
+    assert "The server canceled the answer" in text_of(*message("x"), ending)
+
+
 def test_empty_answer_says_so() -> None:
     text = text_of(events.ChatStart(model_instance_id="m"), end())
 

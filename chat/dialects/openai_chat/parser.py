@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Protocol, cast
 import msgspec
 from msgspec import Struct
 
-from chat.dialects.errors import is_bare_error
+from chat.dialects.errors import error_of, is_bare_error
 from chat.dialects.finish_reasons import error_kind_of, reason_of, status_of
 from chat.dialects.openai.usage import read_usage
 from chat.dialects.openai_chat import tool_status
@@ -23,7 +23,6 @@ from chat.dialects.stream import (
 from chat.dialects.thinking import Mode
 from chat.events import (
     Ending,
-    ErrorInfo,
     Event,
     Json,
     JsonObject,
@@ -409,8 +408,7 @@ class OpenAiChatParser(StreamParser):
         if not self.is_done and self.needs_done:
             self.meta({"no_done": True})
         if choice is None or (choice.finish_reason is None and not self.tracker.has_output()):
-            info = ErrorInfo(type="internal_error", message=NO_ANSWER_MESSAGE, kind="server")
-            self.fail(info)
+            self.fail(error_of("server", NO_ANSWER_MESSAGE))
             return None
         return self._ending_of(choice)
 
