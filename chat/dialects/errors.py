@@ -97,23 +97,28 @@ _BY_STATUS: Mapping[int, ErrorKind] = {
 # Kinds that the code may refine. Otherwise the status is more reliable (a 401 whose type is
 # ``invalid_request`` is about the key, not the request).
 _REFINED_STATUS = frozenset((400, 404, 413, 422, 429, 500, 502, 503))
-_RETRYABLE: frozenset[ErrorKind] = frozenset(
-    ("timeout", "idle_timeout", "rate_limit", "server", "overloaded", "network", "cut")
-)
-_TYPE_BY_KIND: Mapping[ErrorKind, ErrorType] = {
-    "auth": "invalid_request",
-    "permission": "invalid_request",
-    "billing": "invalid_request",
-    "bad_request": "invalid_request",
-    "policy": "invalid_request",
-    "too_large": "invalid_request",
-    "context_length": "invalid_request",
-    "not_found": "invalid_request",
-    "rate_limit": "internal_error",
-    "quota": "internal_error",
-    "overloaded": "internal_error",
-    "timeout": "internal_error",
-    "server": "internal_error",
+# The type in LM Studio's vocabulary, and whether the same request may succeed later.
+_BY_KIND: Mapping[ErrorKind, tuple[ErrorType, bool]] = {
+    "auth": ("invalid_request", False),
+    "permission": ("invalid_request", False),
+    "billing": ("invalid_request", False),
+    "bad_request": ("invalid_request", False),
+    "policy": ("invalid_request", False),
+    "too_large": ("invalid_request", False),
+    "answer_limit": ("internal_error", False),
+    "context_length": ("invalid_request", False),
+    "not_found": ("invalid_request", False),
+    "rate_limit": ("internal_error", True),
+    "quota": ("internal_error", False),
+    "overloaded": ("internal_error", True),
+    "timeout": ("internal_error", True),
+    "idle_timeout": ("internal_error", True),
+    "network": ("internal_error", True),
+    "cancelled": ("internal_error", False),
+    "server": ("internal_error", True),
+    "cut": ("unknown", True),
+    "protocol": ("unknown", False),
+    "unknown": ("unknown", False),
 }
 _LM_STUDIO_TYPES: frozenset[str] = frozenset(get_args(ErrorType))
 _CONTEXT_WORDS = re.compile(
@@ -124,6 +129,12 @@ _MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGN
 _SHOULD_RETRY = {"true": True, "false": False}
 _UNESCAPED_ERROR = re.compile(r'\s*\{\s*"error"\s*:\s*"')
 _BLANKS = re.compile(r"\s+")
+
+
+def error_of(kind: ErrorKind, message: str, *, code: str | None = None) -> ErrorInfo:
+    """An error that no upstream has described: type and ``retryable`` follow from its kind."""
+    wire_type, is_retryable = _BY_KIND[kind]
+    return ErrorInfo(type=wire_type, message=message, code=code, kind=kind, retryable=is_retryable)
 
 
 def read_error(status: int | None, headers: Mapping[str, str], body: bytes) -> ErrorInfo:
@@ -248,9 +259,9 @@ def _classify(
     info: ErrorInfo, words: str, *, keep_type: bool = False, kind: ErrorKind | None = None
 ) -> ErrorInfo:
     info.kind = kind or _kind(info.status, words.lower(), info.message)
-    info.retryable = info.kind in _RETRYABLE
+    known_type, info.retryable = _BY_KIND[info.kind]
     if not keep_type:
-        info.type = _TYPE_BY_KIND.get(info.kind, "unknown")
+        info.type = known_type
         if "model_not_found" in words:
             info.type = "model_not_found"
     return info

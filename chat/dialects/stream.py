@@ -6,7 +6,7 @@ from typing import ClassVar
 import msgspec
 
 from chat.dialects.base import Parser
-from chat.dialects.errors import NO_WORDS, error_from, plain_text, unescaped_error
+from chat.dialects.errors import NO_WORDS, error_from, error_of, plain_text, unescaped_error
 from chat.dialects.finish_reasons import error_kind_of
 from chat.dialects.items import ItemTracker
 from chat.dialects.reading import NotJson, Payload, read_frame, read_json, repair_text, scrub
@@ -123,7 +123,7 @@ class StreamParser(Parser):
         else:
             self.start()
             self.raw(None, text=plain_text(text))
-            self.fail(ErrorInfo(message=NOT_JSON_MESSAGE, kind="protocol"))
+            self.fail(error_of("protocol", NOT_JSON_MESSAGE))
         self.is_done = True
         return self._take()
 
@@ -171,9 +171,7 @@ class StreamParser(Parser):
         kind = error_kind_of(reason)
         if kind is not None and self.error is None:
             code = None if kind == "server" and reason in ("error", "failed") else reason
-            self.fail(
-                ErrorInfo(type="internal_error", message=STOPPED_MESSAGE, kind=kind, code=code)
-            )
+            self.fail(error_of(kind, STOPPED_MESSAGE, code=code))
 
     def fail_with_body(self, data: JsonObject) -> None:
         """Fails for a complete body that is not an answer: an error in an unknown form, or the response of
@@ -261,8 +259,8 @@ class StreamParser(Parser):
         if cause == "interrupted":
             return ending_of("interrupted", "interrupted")
         if cause == "eof":
-            error = ErrorInfo(message=CUT_MESSAGE, kind="cut", retryable=True)
-        info = error or ErrorInfo(message=CUT_MESSAGE)
+            error = error_of("cut", CUT_MESSAGE)
+        info = error or error_of("unknown", CUT_MESSAGE)
         self.fail(info)
         return ending_of("cut", "cut") if info.kind == "cut" else ending_of("failed", "error")
 

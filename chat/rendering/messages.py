@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_noop
 
-from chat.events import ErrorInfo, Extension
+from chat.events import ErrorInfo, Extension, Stop
 from chat.rendering.components import Card, fill, name_of, safe
 from chat.rendering.figures import duration, milliseconds_of
 from chat.rendering.safety import reveal, storable
@@ -243,6 +243,9 @@ def ending_notice(ext: Extension, *, has_output: bool) -> Notice | None:
     if status == "completed":
         return None if has_output else _empty_notice()
     icon, tone, title, advice = _STATUSES.get(status, _UNKNOWN_STATUS)
+    if status == "stopped" and ext.stop.raw == "cancelled":
+        # Some servers report this as an end, others as an error.
+        title, advice = ERRORS["cancelled"]
     if status == "incomplete":
         title, advice = _INCOMPLETE.get(ext.stop.reason, (title, advice))
     title, advice = gettext(title), gettext(advice)
@@ -254,6 +257,29 @@ def ending_notice(ext: Extension, *, has_output: bool) -> Notice | None:
     if status == "stopped" and ext.stop.by:
         title = gettext("Stopped by %(name)s") % {"name": ext.stop.by}
     return Notice(icon, tone, title, _kept(has_output), advice)
+
+
+def choice_notice(stop: Stop) -> Notice | None:
+    """How a further answer ended, unless it is complete."""
+    found = _INCOMPLETE.get(stop.reason)
+    if stop.reason == "error":
+        found = _STATUSES["failed"][2], _STATUSES["failed"][3]
+    if found is None:
+        return None
+    return Notice("triangle-alert", "wait", gettext(found[0]), "", gettext(found[1]))
+
+
+class ChoiceEnding(Card):
+    """The card at the end of a further answer."""
+
+    classes = "item card verdict wait"
+
+    def __init__(self, id: str, seq: int, notice: Notice) -> None:
+        super().__init__(id, seq)
+        self._notice = notice
+
+    def content(self) -> str:
+        return fill("notice", notice=self._notice)
 
 
 def _recommended_model(ext: Extension) -> str:

@@ -25,7 +25,14 @@ from chat.rendering.components import Card, Entry, Foldable, TextSlot, safe
 from chat.rendering.final_comparison import receipt_of
 from chat.rendering.markdown.flow import Flow
 from chat.rendering.media import Media
-from chat.rendering.messages import ERROR_STATUSES, ErrorCard, ending_content, suggestions_of
+from chat.rendering.messages import (
+    ERROR_STATUSES,
+    ChoiceEnding,
+    ErrorCard,
+    choice_notice,
+    ending_content,
+    suggestions_of,
+)
 from chat.rendering.parts import Part, Patches, Piece, Stack, packed, partial, pieces_of
 from chat.rendering.phases import PHASES, PhaseSlot, goes_on
 from chat.rendering.texts import Reasoning, Refusal, Text
@@ -345,6 +352,11 @@ class Answer:
         for part in list(self._items.children):
             if isinstance(part, Entry | Card):
                 part.conclude(self.seq, event.t, "paused" if is_paused else self.state)
+        for alternative in result.ext.alternatives:
+            notice = choice_notice(alternative.stop) if alternative.stop is not None else None
+            if notice is not None:
+                ending = ChoiceEnding(f"{self._id}-c{alternative.choice}-end", self.seq, notice)
+                self._stack(alternative.choice).add(ending, self.seq)
         has_output = any(not isinstance(part, ErrorCard) for part in self._items.children)
         has_error_card = self._error_card is not None
         if self._error_card is not None and self.state in ERROR_STATUSES and result.ext.error:

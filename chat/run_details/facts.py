@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext, gettext_lazy, gettext_noop
 
 from chat import events
 from chat.models import Attempt, Run, RunStatus
 from chat.rendering.figures import count, decimal, duration, milliseconds_of
+from chat.rendering.safety import reveal, storable
 
 
 def moments_of(run: Run) -> list[tuple[str, datetime]]:
@@ -61,6 +63,48 @@ def figures_of(run: Run) -> list[tuple[str, str]]:
         total = (run.finished_at - run.queued_at).total_seconds()
         figures.append((gettext("Total time"), duration(milliseconds_of(total))))
     return figures
+
+
+# Facts of the server about an answer, which are otherwise only in its events: member of the result's
+# ``meta`` -> label.
+_FACTS: Mapping[str, str] = {
+    "request_id": gettext_noop("Request ID"),
+    "generation_id": gettext_noop("Generation ID"),
+    "upstream_id": gettext_noop("Answer ID"),
+    "model": gettext_noop("Model"),
+    "service_tier": gettext_noop("Service tier"),
+    "system_fingerprint": gettext_noop("System fingerprint"),
+    "provider": gettext_noop("Provider"),
+    "native_finish_reason": gettext_noop("Finish reason of the provider"),
+    "rate_limit": gettext_noop("Rate limit"),
+    "perf": gettext_noop("Performance"),
+}
+# Of members with members of their own, such as performance figures.
+_MOST_MEMBERS = 40
+_MOST_FACT_CHARACTERS = 200
+
+
+def server_facts_of(run: Run) -> list[tuple[str, str]]:
+    """Label and value of what the server told about the answer."""
+    result = _result_of(run)
+    if result is None:
+        return []
+    stop = result.ext.stop
+    facts = [
+        (gettext("Finish reason"), stop.raw),
+        (gettext("Stop sequence"), stop.sequence),
+        *((gettext(label), result.ext.meta.get(name)) for name, label in _FACTS.items()),
+    ]
+    return [row for label, value in facts for row in _rows(label, value)]
+
+
+def _rows(label: str, value: object) -> list[tuple[str, str]]:
+    if isinstance(value, dict):
+        members = list(value.items())[:_MOST_MEMBERS]
+        return [row for name, each in members for row in _rows(f"{label}: {name}", each)]
+    if value is None or value == "" or isinstance(value, list):
+        return []
+    return [(label, reveal(storable(str(value)[:_MOST_FACT_CHARACTERS])))]
 
 
 # A server's event with the figures of the whole answer: what each count is called there.

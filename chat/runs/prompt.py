@@ -28,6 +28,7 @@ from chat.dialects.base import (
     UpstreamRequest,
     UserTurn,
 )
+from chat.dialects.errors import error_of
 from chat.models import Attachment, Role, Run, RunStatus, Upstream
 from chat.result.merge import answered_head
 from chat.result.settled import Settled
@@ -154,13 +155,11 @@ _RECORD_INSTRUCTIONS = """
 
 
 def _locked(run: Run, message: str) -> NotReady:
-    info = canonical.ErrorInfo(message=message, kind="auth", type="invalid_request")
-    return NotReady(run, info)
+    return NotReady(run, error_of("auth", message))
 
 
 def _problem(run: Run, message: str) -> NotReady:
-    info = canonical.ErrorInfo(message=message, kind="not_found", type="invalid_request")
-    return NotReady(run, info)
+    return NotReady(run, error_of("not_found", message))
 
 
 def _prompt_of(

@@ -14,6 +14,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from chat import events as canonical
 from chat.dialects.base import Cause, Parser
+from chat.dialects.errors import error_of
 from chat.dialects.event_counts import WHOLE_BODY, EventCounter
 from chat.runs.log import RunLog, nothing
 from chat.upstreams.client import UpstreamAnswer
@@ -48,8 +49,7 @@ class Outcome:
 
 
 def failed(kind: canonical.ErrorKind, message: str) -> Outcome:
-    info = canonical.ErrorInfo(type="internal_error", message=message, kind=kind, retryable=True)
-    return Outcome(cause="failed", error=info)
+    return Outcome(cause="failed", error=error_of(kind, message))
 
 
 def _limited(limit_bytes: int) -> Outcome:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import httpx
 from django.utils.translation import gettext_noop
+from msgspec.structs import replace
 
+from chat.dialects import errors
 from chat.events import ErrorInfo, ErrorKind, JsonObject
 from chat.upstreams.addresses import AddressRefused
 from chat.upstreams.transport import CutShort
@@ -203,16 +205,11 @@ class UpstreamBroken(UpstreamError):
 
 
 def failure(code: str, *, status: int | None = None) -> ErrorInfo:
-    """The error for one of the codes in ``FAILURES``."""
+    """The error for one of the codes in ``FAILURES``, which know better than their kind whether to try
+    again."""
     found = FAILURES[code]
-    return ErrorInfo(
-        type="invalid_request" if found.kind == "bad_request" else "unknown",
-        message=found.message,
-        code=code,
-        kind=found.kind,
-        status=status,
-        retryable=found.is_retryable,
-    )
+    info = errors.error_of(found.kind, found.message, code=code)
+    return replace(info, status=status, retryable=found.is_retryable)
 
 
 def error_of(exception: BaseException, *, has_output: bool) -> ErrorInfo:

@@ -1,13 +1,20 @@
 """Error bodies of every known form are read into one structure with a kind."""
 
 import json
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat.dialects.errors import TEXT_CHARACTERS, error_from, read_error, unescaped_error
-from chat.events import Error, encode
+from chat.dialects.errors import (
+    TEXT_CHARACTERS,
+    error_from,
+    error_of,
+    read_error,
+    unescaped_error,
+)
+from chat.events import Error, ErrorKind, encode
 from tests.dialects.strategies import json_values
 
 
@@ -212,3 +219,13 @@ MEMBERS = st.sampled_from(
 @given(json_values(st.text(), MEMBERS))
 def test_any_json_gives_a_storable_error(value: object) -> None:
     encode(Error(error=read_error(None, {}, json.dumps(value).encode("utf-8", "surrogatepass"))))
+
+
+def test_type_and_retryable_follow_from_the_kind() -> None:
+    for kind in get_args(ErrorKind):
+        info = error_of(kind, "Too slow.")
+
+        assert info.kind == kind
+    assert error_of("idle_timeout", "x").type == "internal_error"
+    assert error_of("cancelled", "x").type == "internal_error"
+    assert error_of("network", "x").retryable

@@ -69,6 +69,26 @@ def test_refusal_names_the_model_that_the_server_recommends() -> None:
     assert "Try again with weir/small-1." in text_of(*message("x"), ending)
 
 
+def test_cancellation_by_the_server_has_one_wording() -> None:
+    ending = end("stopped")
+    ending.result.ext.stop.raw = "cancelled"
+
+    assert "The server canceled the answer" in text_of(*message("x"), ending)
+
+
+def test_end_of_a_further_answer_is_shown() -> None:
+    stops = [("length", "length limit"), ("error", "The answer failed"), ("stop", None)]
+    for reason, words in stops:
+        stop = events.Stop(reason=reason)  # type: ignore[arg-type]
+        other = events.Alternative(choice=1, output=[], stop=stop)
+        log = [events.MessageStart(item=0, choice=1), events.MessageEnd(item=0, choice=1)]
+
+        snapshot = answer_of(*message("One."), *log, end(alternatives=[other])).snapshot()
+
+        assert ("-c1-end" in snapshot) is (words is not None)
+        assert words is None or words in snapshot
+
+
 def test_empty_answer_says_so() -> None:
     text = text_of(events.ChatStart(model_instance_id="m"), end())
 

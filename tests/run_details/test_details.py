@@ -433,6 +433,17 @@ def test_usage_has_the_research_and_the_context(as_bob: Client, recorded: Record
     assert tree.xpath("//progress/@value") == ["24"]
 
 
+def test_usage_has_what_the_server_told(as_bob: Client, recorded: Recorded) -> None:
+    raw = (FIXTURES / "openai_chat" / "fireworks_extras.sse").read_bytes()
+    run = recorded(merged(log_of(raw, "openai_chat")), raw, "openai_chat")
+
+    shown = text_of(page(as_bob, "run_details", run, query="?tab=usage"))
+
+    assert "Answer ID" in shown
+    assert "Performance: " in shown
+    assert "Finish reason" in shown
+
+
 def test_usage_has_the_cached_tokens(as_bob: Client, recorded: Recorded) -> None:
     raw = (FIXTURES / "openai_chat" / "deepseek_thinking.sse").read_bytes()
     run = recorded(log_of(raw, "openai_chat"), raw, "openai_chat")

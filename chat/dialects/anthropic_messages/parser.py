@@ -8,7 +8,7 @@ from chat.dialects.anthropic_messages.blocks import (
     read_counts,
 )
 from chat.dialects.anthropic_messages.tool_blocks import ToolUseBlock, block_of, missing_start
-from chat.dialects.errors import is_bare_error
+from chat.dialects.errors import error_of, is_bare_error
 from chat.dialects.finish_reasons import reason_of, status_of
 from chat.dialects.reading import scrub
 from chat.dialects.stream import (
@@ -369,7 +369,7 @@ class AnthropicParser(StreamParser):
         if not self.is_done:
             return None
         if self._stop_reason is None and not self.tracker.has_output():
-            self.fail(ErrorInfo(type="internal_error", message=NO_ANSWER_MESSAGE, kind="server"))
+            self.fail(error_of("server", NO_ANSWER_MESSAGE))
             return None
         stop = self._stop()
         return Ending(status=self._status(stop), stop=stop)

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Protocol, cast
 import msgspec
 from msgspec import Struct
 
-from chat.dialects.errors import is_bare_error
+from chat.dialects.errors import error_of, is_bare_error
 from chat.dialects.finish_reasons import error_kind_of, reason_of, status_of
 from chat.dialects.openai.usage import read_usage
 from chat.dialects.openai_chat import tool_status
@@ -23,7 +23,6 @@ from chat.dialects.stream import (
 from chat.dialects.thinking import Mode
 from chat.events import (
     Ending,
-    ErrorInfo,
     Event,
     Json,
     JsonObject,
@@ -42,6 +41,7 @@ NO_ANSWER_MESSAGE = gettext_noop("The server sent no answer.")
 
 # Token ids and raw prompts are for debugging the server; a run keeps their first part.
 _MOST_DEBUG_ENTRIES = 1000
+_MOST_DEBUG_CHARACTERS = 64 * 1024
 
 _HANDLED = frozenset(("id", "object", "created", "model", "choices", "usage", "error", "type"))
 # MiniMax' ``base_resp`` is an error unless its code is 0.
@@ -139,6 +139,8 @@ class OpenAiChatParser(StreamParser):
         self._is_reading_prompt = False
         self._choices: dict[int, ChoiceState] = {}
         self._tool_statuses = ToolStatuses(self)
+        # Token ids and raw output by choice, as far as they were received.
+        self._debug: dict[int, JsonObject] = {}
         self._facts: JsonObject = {}
         # Model and facts of the last chunk: the fast path accepts only chunks with the same.
         self._seen: tuple[Json, ...] | None = None
@@ -377,8 +379,15 @@ class OpenAiChatParser(StreamParser):
     def _on_native_reason(self, _choice: ChoiceState, value: Json) -> None:
         self.note_once("native_finish_reason", value)
 
-    def _on_debug(self, name: str, value: Json) -> None:
-        self.meta({name: value[:_MOST_DEBUG_ENTRIES] if isinstance(value, list) else value})
+    def _on_debug(self, name: str, value: Json, choice: int = 0) -> None:
+        """A stream sends these in pieces, which become one fact at the end."""
+        kept = self._debug.setdefault(choice, {})
+        kept[name] = _appended(name, kept.get(name), value)
+
+    def _report_debug(self) -> None:
+        further = {str(number): kept for number, kept in self._debug.items() if number > 0}
+        self.meta(self._debug.get(0, {}))
+        self.meta({"alternative_debug": further} if further else {})
 
     def _on_finish(self, choice: ChoiceState, value: Json) -> None:
         # Some schemas list the text "null" as a reason; it means that there is none yet.
@@ -409,8 +418,7 @@ class OpenAiChatParser(StreamParser):
         if not self.is_done and self.needs_done:
             self.meta({"no_done": True})
         if choice is None or (choice.finish_reason is None and not self.tracker.has_output()):
-            info = ErrorInfo(type="internal_error", message=NO_ANSWER_MESSAGE, kind="server")
-            self.fail(info)
+            self.fail(error_of("server", NO_ANSWER_MESSAGE))
             return None
         return self._ending_of(choice)
 
@@ -432,6 +440,7 @@ class OpenAiChatParser(StreamParser):
 
     def on_close(self, *, is_complete: bool) -> None:
         self._end_prompt()
+        self._report_debug()
         self.meta(_figures(self._performance))
         self._report_usage(is_final=is_complete)
         stops = {
@@ -446,7 +455,7 @@ class OpenAiChatParser(StreamParser):
 
 
 def _debug(name: str) -> Callable[[OpenAiChatParser, ChoiceState, Json], None]:
-    return lambda parser, _choice, value: parser._on_debug(name, value)
+    return lambda parser, choice, value: parser._on_debug(name, value, choice.number)
 
 
 _CHOICE_MEMBERS: Mapping[str, Callable[[OpenAiChatParser, ChoiceState, Json], None]] = {
@@ -458,6 +467,22 @@ _CHOICE_MEMBERS: Mapping[str, Callable[[OpenAiChatParser, ChoiceState, Json], No
     **{name: _debug(name) for name in sorted(_DEBUG)},
     "finish_reason": OpenAiChatParser._on_finish,
 }
+
+
+def _appended(name: str, known: Json, value: Json) -> Json:
+    """The value of a member behind what is known of it, up to a limit; members of objects alike. What is
+    about the prompt comes as a whole, and again with every chunk."""
+    if isinstance(value, dict):
+        members = known if isinstance(known, dict) else {}
+        new = {key: _appended(key, members.get(key), each) for key, each in value.items()}
+        return {**members, **new}
+    if isinstance(value, list):
+        entries = known if isinstance(known, list) and not name.startswith("prompt") else []
+        return [*entries, *value[: _MOST_DEBUG_ENTRIES - len(entries)]]
+    if isinstance(value, str):
+        text = known if isinstance(known, str) and not name.startswith("prompt") else ""
+        return text + value[: _MOST_DEBUG_CHARACTERS - len(text)]
+    return known if value is None else value
 
 
 def _requested_audio(options: Mapping[str, object]) -> str:

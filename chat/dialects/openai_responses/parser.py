@@ -117,6 +117,11 @@ class ResponsesParser(ItemEvents):
             self._on_snapshot(data)
             return
         handler = HANDLERS.get(name)
+        response = object_of(data, "response")
+        if handler is None and text_of(response, "status"):
+            # Fireworks documents the object, but not the names of the events around it.
+            self._on_snapshot(response)
+            return
         if handler is None and (data.get("error") or (not event and is_bare_error(data))):
             # An unknown event of the family may report an error of something beside the answer.
             handler = None if name.startswith("response.") else ResponsesParser._on_error

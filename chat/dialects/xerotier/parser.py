@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from chat.dialects.errors import error_of
 from chat.dialects.openai.usage import read_usage
 from chat.dialects.openai_chat.parser import OpenAiChatParser
 from chat.dialects.stream import objects_of, text_of
@@ -34,7 +35,6 @@ from chat.events import (
     AskQuestion,
     ContextFork,
     Ending,
-    ErrorInfo,
     Json,
     JsonObject,
     MockupUpdate,
@@ -278,10 +278,7 @@ class XerotierParser(OpenAiChatParser):
 
     def natural_ending(self) -> Ending | None:
         if self._agent_error and not self._has_finished():
-            info = ErrorInfo(
-                type="internal_error", message=self._agent_error, kind="server", retryable=True
-            )
-            self.fail(info)
+            self.fail(error_of("server", self._agent_error))
             return None
         if self._asks and (self.is_done or self._has_finished()):
             if not self.is_done:

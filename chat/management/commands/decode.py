@@ -14,6 +14,7 @@ from django.utils.translation import gettext
 
 from chat import dialects
 from chat.dialects.base import Dialect, Parser
+from chat.dialects.errors import error_of
 from chat.events import ErrorInfo, Event, encode, to_ascii
 from chat.events.translation import gettext_noop
 from chat.result import Fold, finish
@@ -106,7 +107,7 @@ def decode(parser: Parser, chunks: Iterator[bytes], fold: Fold) -> Iterator[Even
                 fold.add(event)
                 yield event
     except EventTooLarge:
-        error = ErrorInfo(message=TOO_LARGE, kind="protocol")
+        error = error_of("protocol", TOO_LARGE)
     seq = fold.last_seq
     for event in finish(parser, fold, "failed" if error else "eof", error=error):
         seq += 1

@@ -23,7 +23,13 @@ from chat.rendering.final_comparison import FinalComparison, responses_said
 from chat.rendering.latency import Latency, shares
 from chat.rendering.messages import error_title
 from chat.run_details import log_pages
-from chat.run_details.facts import context_budget_of, figures_of, moments_of, outcome_label
+from chat.run_details.facts import (
+    context_budget_of,
+    figures_of,
+    moments_of,
+    outcome_label,
+    server_facts_of,
+)
 from chat.run_details.trace import final_response
 from chat.run_details.views.log import log_context
 from chat.runs.segments import read_raw
@@ -90,6 +96,7 @@ def usage_context(run: Run, request: HttpRequest) -> dict[str, Any]:
     return {
         "figures": figures_of(run),
         "context_budget": context_budget_of(run),
+        "facts": server_facts_of(run),
         "receipt": receipt_of(run),
     }
 
