@@ -81,11 +81,15 @@ _ROWS_IN_POSTGRES = _ROWS.format(
     most_changes=MOST_CHANGES,
     # The times are only compared, and making datetimes of them takes longer than all the rest.
     newest="newest::text",
-    snapshot="""UNION ALL
-        SELECT 7, pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
-            pg_snapshot_xmax(pg_current_snapshot())::text::bigint, NULL
-    """,
+    snapshot="{snapshot}",
 )
+# The number of this statement's own transaction is behind those of all that began to write before it. The
+# end of the snapshot is not: it follows the transactions that have ended.
+_SNAPSHOT_ROW = """SELECT 7, pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+    pg_current_xact_id()::text::bigint, NULL
+"""
+_VERSIONS_IN_POSTGRES = _ROWS_IN_POSTGRES.format(snapshot="")
+_CHECK_IN_POSTGRES = _ROWS_IN_POSTGRES.format(snapshot=f" UNION ALL {_SNAPSHOT_ROW}")
 _ROWS_IN_SQLITE = _ROWS.format(
     asked="SELECT value AS person_id FROM json_each(%s)",
     newest_of_project=_NEWEST_OF_PROJECT,
@@ -110,7 +114,7 @@ class ChangedRow(NamedTuple):
 
 class Snapshot(NamedTuple):
     """Which transactions of PostgreSQL a query sees: all before ``oldest`` had ended, and none from
-    ``next`` on had written anything. With equal numbers no transaction was writing."""
+    ``next`` on had begun to write."""
 
     oldest: int
     next: int
@@ -138,7 +142,8 @@ def read_lists(people: Collection[int], since: datetime) -> Lists:
     if not people:
         return Lists({}, [], _ALL_ENDED)
     if connection.vendor == "postgresql":
-        rows = fetch(_ROWS_IN_POSTGRES, [array_of_keys(people), since])
+        text = _VERSIONS_IN_POSTGRES if since is _NEVER else _CHECK_IN_POSTGRES
+        rows = fetch(text, [array_of_keys(people), since])
     else:
         rows = fetch(_ROWS_IN_SQLITE, [json.dumps(list(people)), since])
     changed = [

@@ -19,7 +19,7 @@ from chat.models.run import Run
 from chat.models.user import User
 
 _LOOK = "SELECT 1 FROM chat_filecontent WHERE sha256 = %s"
-_HOLD = {"postgresql": f"{_LOOK} FOR KEY SHARE"}
+_HOLD = {"postgresql": "SELECT 1 FROM chat_filecontent WHERE sha256 = %s FOR KEY SHARE"}
 
 
 class FileContentManager(models.Manager["FileContent"]):

@@ -42,7 +42,7 @@ KINDS: dict[str, tuple[str, str, float]] = {
         "",
         "1. The river at the weir is high\n   - the mill stands\n   - it rains\n2. **Rain**: more of it\n"
         "   - in the valley\n   - at `weir_2` and elsewhere\n\nThat is all there is to say.\n\n",
-        9,
+        12,
     ),
     "table": (
         "| where | level | trend |\n|---|:-:|---|\n",

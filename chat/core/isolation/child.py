@@ -12,7 +12,6 @@ import io
 import os
 import resource
 import struct
-import sys
 import traceback
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -162,7 +161,3 @@ def _place_of(error: Exception) -> bytes:
     steps = traceback.extract_tb(error.__traceback__)[-8:]
     places = [f"{os.path.basename(step.filename)}:{step.lineno} {step.name}" for step in steps]
     return f"{type(error).__name__} {' < '.join(reversed(places))}".encode()
-
-
-if __name__ == "__main__":
-    sys.exit("This module is run by chat.core.isolation.parent.")

@@ -93,12 +93,14 @@ def test_marks_survive_rendering() -> None:
 
 
 def test_marks_are_words() -> None:
-    from chat.rendering.markdown.renderer import begins_words, is_words
+    from chat.rendering.markdown.inline import PARAGRAPH, read_line
 
-    text = mark(0, 5).decode() + around("plain", 0)[1]
+    text = (mark(0, 5).decode() + around("plain", 0)[1]).rstrip()
+    line = read_line(text, has_references=False)
 
-    assert begins_words(text)
-    assert is_words(text)
+    assert PARAGRAPH.match(text)
+    assert line is not None
+    assert line.html == text
 
 
 def test_block_that_is_sent_again_counts_its_marks_once() -> None:
