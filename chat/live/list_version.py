@@ -67,6 +67,7 @@ _ROWS = """
             WHERE team_id IN (SELECT id FROM teams) AND updated_at > %s
             ORDER BY updated_at DESC LIMIT {most_changes}
         ) AS changed
+        UNION ALL
         {snapshot}
     )
     SELECT kind, id, other, {newest} FROM read
@@ -88,14 +89,15 @@ _ROWS_IN_POSTGRES = _ROWS.format(
 _SNAPSHOT_ROW = """SELECT 7, pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
     pg_current_xact_id()::text::bigint, NULL
 """
-_VERSIONS_IN_POSTGRES = _ROWS_IN_POSTGRES.format(snapshot="")
-_CHECK_IN_POSTGRES = _ROWS_IN_POSTGRES.format(snapshot=f" UNION ALL {_SNAPSHOT_ROW}")
+_NO_ROW = "SELECT 7, 0, 0, NULL WHERE 1 = 0"
+_VERSIONS_IN_POSTGRES = _ROWS_IN_POSTGRES.format(snapshot=_NO_ROW)
+_CHECK_IN_POSTGRES = _ROWS_IN_POSTGRES.format(snapshot=_SNAPSHOT_ROW)
 _ROWS_IN_SQLITE = _ROWS.format(
     asked="SELECT value AS person_id FROM json_each(%s)",
     newest_of_project=_NEWEST_OF_PROJECT,
     most_changes=MOST_CHANGES,
     newest="newest",
-    snapshot="",
+    snapshot=_NO_ROW,
 )
 
 

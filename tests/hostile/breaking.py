@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chat.rendering.markdown import inline, renderer
 from chat.rendering.markdown import parser as markdown_parser
+from chat.rendering.markdown import renderer
 
 
 def without_cleaner(patch: pytest.MonkeyPatch) -> None:
@@ -19,8 +19,6 @@ def without_escaping(patch: pytest.MonkeyPatch) -> None:
     for parser in (markdown_parser.full_parser, markdown_parser.block_parser):
         patch.setattr(parser, "validateLink", lambda url: True)
     patch.setattr(renderer, "_is_complete", lambda *parts: True)
-    # Lines that need no parser.
-    patch.setattr(inline, "escape", lambda text, quote: text)
 
 
 def without_url_check(patch: pytest.MonkeyPatch) -> None:

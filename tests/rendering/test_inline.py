@@ -148,7 +148,7 @@ def test_simple_line_equals_the_parser(line: str, more: str) -> None:
     "line",
     [
         "The river is high today (see the weir), isn't it?",
-        "**Note:** the `level of` the *mill*, and snake_case & <b>",
+        "**Note:** the `level of` the *mill*, and snake_case & more",
         "Read [the report](https://example.org/a_b/c.html), or https://example.org/d.",
         "水位很高。磨坊停了",
     ],

@@ -13,6 +13,7 @@ from chat.rendering.markdown.renderer import outline, render_block
 from chat.rendering.markdown.rows import render_table
 from chat.rendering.parts import utf16_length
 from tests.rendering.documents import documents, documents_with_notes
+from tests.support.selection import EXHAUSTIVE
 
 WORDS = st.sampled_from(
     [
@@ -132,7 +133,7 @@ def check_every_moment(source: str, sizes: list[int], scope: Scope) -> None:
             return
 
 
-@settings(max_examples=400)
+@settings(max_examples=400 if EXHAUSTIVE else 120)
 @given(
     source=SOURCES | documents | documents_with_notes,
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=4),

@@ -21,7 +21,8 @@ PLAIN = r"[^\s\\`*_~$\[\]<>&|@:\x00-\x1f\x7f-\x9f]"
 # An underscore inside a word means nothing, and a colon only something in an address.
 _INSIDE_WORD = r"(?<=[^\W_])_+(?=[^\W_])"
 _WORDS = rf"(?:(?:{PLAIN}| )++|:(?!/)|{_INSIDE_WORD})"
-_CODE = r"(?<!`)`(?!`| )(?:[^`\s\x00-\x1f\x7f-\x9f]| )++`(?!`)"
+# Without "<" in any of this there is nothing that could become an element, were it not escaped.
+_CODE = r"(?<!`)`(?!`| )(?:[^`<\s\x00-\x1f\x7f-\x9f]| )++`(?!`)"
 # A mark of emphasis follows nothing, a space or a parenthesis, so that it cannot close another one.
 _BEFORE = r"(?<![^ (])"
 _EMPHASIZED = rf"(?! )(?:{_WORDS}|{_CODE})++(?<! )"
@@ -55,9 +56,7 @@ _UNIT = re.compile(
             rf"(?<![!\]])\[(?P<label>{_LABEL})\]\((?P<to>{_ADDRESS})\)",
             r"(?P<reference>\[\^?[^\W_]+\](?![\[(:]))",
             r"(?P<pipe>\|)",
-            # Without a space, "@" or ":" in them, angle brackets are no address.
-            rf"(?P<sign>[\]>]|<{PLAIN}*+(?=[ >]|\Z)|&(?= |\w+[^\w;]|\w*\Z)"
-            r"|(?<= )\*(?= )|(?<!~)~(?!~))",
+            r"(?P<sign>[\]>]|&(?= |\w+[^\w;]|\w*\Z)|(?<= )\*(?= )|(?<!~)~(?!~))",
         )
     )
 )
