@@ -161,7 +161,7 @@ class Parser:
         raise NotImplementedError
 
     def wait_seconds(self) -> float:
-        """How long the reader waits after ``is_done`` for figures that may come in a later read."""
+        """Seconds that the reader waits after ``is_done`` for figures that may come in a later read."""
         return 0.0
 
     def close(self, cause: Cause = "eof", *, error: ErrorInfo | None = None) -> list[Event]:

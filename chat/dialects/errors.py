@@ -40,7 +40,7 @@ _WORDS: tuple[tuple[str, ErrorKind], ...] = (
     (r"unprocessable|validation|unsupported|not_implemented", "bad_request"),
     (r"server_error|internal|api_error|preempted|connection_error", "server"),
 )
-# Where neither code nor status says the kind, the first pattern that matches the message does. Vendors in
+# The first pattern that matches the message decides if neither code nor status says the kind. Vendors in
 # China answer in Chinese unless asked otherwise.
 _SENTENCES: tuple[tuple[str, ErrorKind], ...] = (
     (r"balance|arrear|overdue|top up|余额|欠费", "billing"),
@@ -203,7 +203,7 @@ _BAD_STATUSES = frozenset(("error", "fail", "failed", "failure"))
 
 
 def is_bare_error(data: JsonObject) -> bool:
-    """Whether an object that is no event of its dialect says that something failed."""
+    """An object that is no event of its dialect is an error if it says that something failed."""
     if _base_response(data) or unwrapped(data).get("error"):
         return True
     if "type" in data:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from chat.events import ErrorKind, Status, StopReason
 
-# In lower case, as vendors write them in any case: OpenAI, Anthropic, Google, Cohere, DeepSeek, Z.ai,
+# Keys are in lower case, because vendors write them in any case: OpenAI, Anthropic, Google, Cohere, DeepSeek, Z.ai,
 # MiniMax, Together, TGI, SGLang and Ollama.
 _REASONS: Mapping[str, StopReason] = {
     **dict.fromkeys(("stop", "end_turn", "complete", "completed", "finished", "done"), "stop"),

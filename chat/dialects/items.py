@@ -34,7 +34,7 @@ from chat.events.translation import gettext_noop
 TextKind = Literal["message", "reasoning", "refusal"]
 Kind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
 
-# What a server sends for a call without arguments, or before the arguments.
+# Servers send these for a call without arguments, or before the arguments.
 NO_ARGUMENTS = ("", "{}", "null")
 
 # Arguments longer than this are an error of the model or the server.
@@ -79,7 +79,7 @@ class Call(Item, kw_only=True, eq=False):
     has_arguments: bool = False
     arguments: JsonObject | None = None
     arguments_raw: str | None = None
-    # How it ended: what the tool gave, or why it failed.
+    # The result of the tool, or the reason of its failure.
     output: str | None = None
     failure: str = ""
     piece_characters: int = 0
@@ -135,7 +135,8 @@ class ItemTracker:
         return bool(self._items)
 
     def has_reasoned(self, text: str, *, choice: int = 0) -> bool:
-        """Whether there is an item with just this reasoning, which some servers send twice."""
+        """Some servers send reasoning twice: True if there is an item with just this one. Joins the text of
+        all reasoning, so it is for the beginning of an item, not for each delta."""
         text = text.strip()
         return any(
             item.kind == "reasoning" and item.joined().strip() == text

@@ -24,6 +24,17 @@ class ReceivedText:
     def joined(self) -> str:
         return "".join(self.pieces)
 
+    def is_beginning_of(self, text: str) -> bool:
+        """True if ``text`` begins with all that was received. Costs no more than reading ``text``, however
+        much was received: servers send a whole text beside every piece of it."""
+        return len(text) >= self._characters and text.startswith(self.joined())
+
+    def is_same(self, text: str) -> bool:
+        """True if the received text is ``text``, apart from the white space around both."""
+        return len(text.strip()) <= self._characters <= 2 * len(text) and (
+            self.joined().strip() == text.strip()
+        )
+
     def add(self, text: str) -> str:
         """Returns the new part of a piece: all of it, unless pieces are cumulative."""
         if self._is_cumulative:
@@ -39,18 +50,26 @@ class ReceivedText:
 
     def rest_of(self, whole: str) -> str:
         """The end of the whole text that was not received yet; empty if it is another text."""
-        received = self.joined()
-        return whole[len(received) :] if whole.startswith(received) else ""
+        return whole[self._characters :] if self.is_beginning_of(whole) else ""
 
     def differs_from(self, whole: str) -> bool:
-        """Whether the whole text is neither the received one nor the last piece of it."""
+        """True if the whole text is neither the received one nor the last piece of it."""
         return self.joined().strip() != whole.strip() and self._last != whole
 
     def _new_part(self, text: str) -> str:
-        received = self.joined()
-        if text.startswith(received):
-            return text[len(received) :]
-        return "" if received.startswith(text) else text
+        if self.is_beginning_of(text):
+            return text[self._characters :]
+        return "" if self._begins_with(text) else text
+
+    def _begins_with(self, text: str) -> bool:
+        at = 0
+        for piece in self.pieces:
+            if at >= len(text):
+                break
+            if not text.startswith(piece[: len(text) - at], at):
+                return False
+            at += len(piece)
+        return at >= len(text)
 
     def _note_repeat(self, text: str) -> None:
         if len(text) > len(self._last) and text.startswith(self._last) and self._last:

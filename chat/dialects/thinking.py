@@ -10,7 +10,7 @@ Mode = Literal["auto", "off", "assume_open"]
 Piece = tuple[Literal["reasoning", "message"], str]
 _Place = Literal["before", "opened", "inside", "trial", "tried", "closed", "outside"]
 
-# How an answer in channels begins (the harmony format of gpt-oss).
+# An answer in channels begins with one of these (the harmony format of gpt-oss).
 _CHANNELS = ("<|channel|>", "<|start|>assistant")
 _OPENINGS = (*_CHANNELS, *(pair.opening for pair in PAIRS))
 _CLOSINGS = tuple(pair.closing for pair in PAIRS)
@@ -41,13 +41,20 @@ class ThinkSplitter:
         self._tried: list[str] = []
         self._tried_characters = 0
         self._channels: _Channels | None = None
-        # What separates further reasoning from the first.
+        # The separator between further reasoning and the first.
         self._joint = ""
 
     @property
     def is_transparent(self) -> bool:
         """Whether text passes unchanged from now on, so that the caller may skip the splitter."""
         return self._place == "outside" and not self._held and self._channels is None
+
+    @property
+    def is_thinking(self) -> bool:
+        """True while reasoning that was returned before goes on."""
+        if self._channels is not None:
+            return self._channels.is_thinking
+        return self._place == "inside"
 
     def feed(self, text: str) -> list[Piece]:
         if self._channels is not None:
@@ -66,14 +73,14 @@ class ThinkSplitter:
         return pieces
 
     def be_strict(self) -> None:
-        """There is separate reasoning, so marks may be text. What was split off stays so."""
+        """Reads marks strictly from now on: the server sends reasoning separately, so they may be text."""
         self._is_strict = True
         if self._place == "opened":
             self._place = "trial"
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a closed pair only lacks something that follows it."""
+        """True if a closed pair only lacks something that follows it."""
         return self._place == "tried"
 
     def close(self, *, is_followed: bool = False) -> list[Piece]:
@@ -109,7 +116,7 @@ class ThinkSplitter:
             self._closings = (pair.closing,)
             is_sure = pair.is_token and not self._is_strict
             self._place = "opened" if is_sure else "trial"
-            # What must be given back if the pair turns out to be text.
+            # The mark is kept, because the pair may turn out to be text.
             start = text[: len(text) - len(stripped) + len(pair.opening)]
             self._try(start)
             return stripped[len(pair.opening) :]
@@ -207,7 +214,7 @@ def begins_with_thinking(text: str) -> bool:
 
 
 def has_lone_closing(text: str) -> bool:
-    """Whether reasoning ends in a text without having begun in it, and outside of code."""
+    """True if reasoning ends in a text without having begun in it, and outside of code."""
     _, end = _find(text, tuple(pair.closing for pair in PAIRS if pair.is_token))
     if not end or any(pair.opening in text[:end] for pair in PAIRS if pair.is_token):
         return False
@@ -215,7 +222,7 @@ def has_lone_closing(text: str) -> bool:
 
 
 def _find(text: str, closings: tuple[str, ...]) -> tuple[int, int]:
-    """Where the first closing mark begins and ends. Without one, the end is 0 and the beginning that of
+    """The place where the first closing mark begins, and where it ends. Without one, the end is 0 and the beginning that of
     a possible part of a mark at the end of the text. A mark between backticks is code."""
     start = 0
     while True:
@@ -262,6 +269,10 @@ class _Channels:
         self._header: list[str] | None = None
         self._said: Literal["reasoning", "message"] | None = None
         self._is_new = True
+
+    @property
+    def is_thinking(self) -> bool:
+        return self._kind == "reasoning" and not self._is_new and self._header is None
 
     def feed(self, text: str) -> list[Piece]:
         pieces: list[Piece] = []

@@ -3,6 +3,8 @@
 import pytest
 
 from chat import dialects
+from chat.dialects.items import Item
+from chat.dialects.received_text import ReceivedText
 from chat.events.text_buffer import LONG_PIECE
 from chat.result import Fold
 from tests.dialects.cost import MOST, Stream, assert_linear, calls_of
@@ -163,6 +165,78 @@ def test_cost_of_a_long_answer_is_linear(subtests: pytest.Subtests) -> None:
     for dialect, stream in STREAMS[:2]:
         with subtests.test(stream.__name__):
             assert calls_of(dialect, stream(20_000)) <= MOST * calls_of(dialect, stream(5_000))
+
+
+def openai_message_beside_deltas(count: int) -> bytes:
+    """Some servers repeat the piece, others send the whole text so far once in a while."""
+    entry = {"index": 0, "delta": {"content": "word "}, "message": {"content": "word "}}
+    whole = {"index": 0, "delta": {}, "message": {"content": "word " * (count // 2)}}
+    lines = [data_frame({"id": "c", "model": "m", "choices": [entry]})] * count
+    lines[count // 2 :: count // 4] = [
+        data_frame({"id": "c", "model": "m", "choices": [whole]})
+        for _ in lines[count // 2 :: count // 4]
+    ]
+    return b"".join(lines)
+
+
+def openai_thinking_twice(count: int) -> bytes:
+    """Reasoning between marks goes on when the separate member begins."""
+    begin = openai_line({"content": "<think>so "}) + openai_line({"reasoning_content": "aside"})
+    return begin + openai_line({"content": "so "}) * count
+
+
+def responses_thinking(count: int) -> bytes:
+    item = {"type": "message", "id": "m1", "role": "assistant", "content": []}
+    place = {"item_id": "m1", "output_index": 0, "content_index": 0}
+    event = "response.output_text.delta"
+    return (
+        data_frame({"type": "response.output_item.added", "output_index": 0, "item": item})
+        + data_frame({"type": event, "delta": "<think>so ", **place})
+        + data_frame({"type": event, "delta": "so ", **place}) * count
+    )
+
+
+JOINING: list[tuple[str, Stream, dict[str, object]]] = [
+    ("openai_chat", openai_message_beside_deltas, {}),
+    ("openai_chat", openai_text, {"cumulative_text": True}),
+    ("openai_chat", openai_alternating, {"cumulative_text": True}),
+    ("openai_chat", openai_thinking_twice, {}),
+    ("openai_responses", responses_thinking, {}),
+]
+
+
+def test_received_text_is_joined_in_linear_time(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    """Characters of all texts that are put together, which are neither calls nor lines."""
+    characters = 0
+
+    def count_joined(owner: type[ReceivedText | Item]) -> None:
+        joined = owner.joined
+
+        def call(self: ReceivedText | Item) -> str:
+            nonlocal characters
+            text = joined(self)  # type: ignore[arg-type]
+            characters += len(text)
+            return text
+
+        monkeypatch.setattr(owner, "joined", call)
+
+    def joined_in(dialect: str, data: bytes, options: dict[str, object]) -> int:
+        nonlocal characters
+        characters = 0
+        parser = dialects.get(dialect).parser(model="m", options=options)
+        for frame in frames_in(data):
+            parser.feed(frame)
+        return characters
+
+    count_joined(ReceivedText)
+    count_joined(Item)
+    for dialect, stream, options in JOINING:
+        with subtests.test(stream.__name__, options=options):
+            few, many = (joined_in(dialect, stream(count), options) for count in (1_000, 4_000))
+
+            assert many <= MOST * few + 1_000
 
 
 def test_fold_joins_text_only_on_demand() -> None:

@@ -177,7 +177,7 @@ class TextBlock(ContentBlock):
         resting, self.answer.resting = self.answer.resting, None
         self.citations = objects_of(self.data, "citations")
         self._to = None
-        # What was received before it was clear that the text is no reasoning.
+        # Text that came before it was clear that it is no reasoning.
         self._undecided: list[str] = []
         if resting is None and self.answer.think_mode != "off":
             self._splitter = ThinkSplitter(self.answer.think_mode, is_strict=True)
@@ -223,7 +223,7 @@ class TextBlock(ContentBlock):
             if kind == "message":
                 self._open()
                 self.tracker.block_text(self.item, text)
-            elif not self.tracker.has_reasoned(text):
+            elif self._thought is not None or not self.tracker.has_reasoned(text):
                 self._thought = self._thought or self.tracker.open_block("reasoning")
                 self.tracker.block_text(self._thought, text)
 

@@ -98,7 +98,7 @@ class AnthropicParser(StreamParser):
         self._open: dict[int, ContentBlock] = {}
         self._stopped: set[int] = set()
         self._newest_index = 0
-        # Whether the message was started again while blocks were open.
+        # Some gateways start the message again while blocks are open.
         self._is_repeated = False
         self._usage: JsonObject = {}
         self._has_output_count = False

@@ -96,7 +96,7 @@ def _complete_call(tracker: ItemTracker, call: Call, entry: JsonObject) -> list[
         ("provider", _provider(call.provider_info), _provider(provider)),
         ("reason", call.failure, text_of(entry, "reason") if has_failed else ""),
     )
-    # What the final object leaves out says nothing, except whether the call has failed.
+    # A value that the final object leaves out says nothing, except whether the call has failed.
     return [
         _difference(call, about, streamed, final)
         for about, streamed, final in pairs

@@ -42,7 +42,7 @@ class ChoiceState:
         self._parser = parser
         self._tracker = parser.tracker
         self._splitter = ThinkSplitter(think_mode)
-        # Whether the start of reasoning may be missing in the text.
+        # An opening mark may be missing in front of reasoning.
         self._may_have_thought = think_mode == "auto"
         self.calls = ToolCalls(parser, number, self._end_text)
         self._is_cumulative = is_cumulative
@@ -82,7 +82,7 @@ class ChoiceState:
         self._streamed = streamed
 
     def _missing(self, name: str, value: Json, is_last: bool) -> Json:
-        """What the deltas lacked of a member of the whole message."""
+        """The part of a member of the whole message that the deltas lacked."""
         received = self._original if name == "content" else self._reasoning.get(name)
         if not isinstance(value, str) or received is None:
             is_known = name in self._streamed or (name in REASONING and self._reasoning)
@@ -108,7 +108,8 @@ class ChoiceState:
         if self._splitter.is_transparent:
             self._tracker.switch_text("message", content, choice=self.number)
         else:
-            self._report(self._splitter.feed(content))
+            goes_on = self._splitter.is_thinking
+            self._report(self._splitter.feed(content), goes_on=goes_on)
 
     def reasoning(self, member: str, text: str) -> None:
         """The text of a separate reasoning member."""
@@ -128,17 +129,16 @@ class ChoiceState:
         for kind in ("message", "reasoning", "refusal"):
             self._tracker.close_text(kind, choice=self.number)
 
-    def _report(self, pieces: list[Piece]) -> None:
+    def _report(self, pieces: list[Piece], *, goes_on: bool = False) -> None:
+        """``goes_on``: the first piece continues reasoning that was reported before."""
         for kind, text in pieces:
-            if kind == "reasoning" and self._reasoning:
-                if self._is_known_reasoning(text):
+            if kind == "reasoning" and self._reasoning and not goes_on:
+                # Some servers send the same reasoning between marks and in a member of its own.
+                if any(each.is_same(text) for each in self._reasoning.values()):
                     continue
                 self._tracker.close_text("reasoning", choice=self.number)
+            goes_on = False
             self._tracker.switch_text(kind, text, choice=self.number)
-
-    def _is_known_reasoning(self, text: str) -> bool:
-        """Some servers send the same reasoning between marks and in a member of its own."""
-        return any(each.joined().strip() == text.strip() for each in self._reasoning.values())
 
     def _on_content(self, value: Json) -> None:
         if isinstance(value, str):
@@ -244,7 +244,7 @@ class ChoiceState:
         )
 
     def _on_extra(self, name: str, value: Json) -> None:
-        """What a gateway wants back with the text, such as Google's thought signatures."""
+        """Keeps data that a gateway wants back with the text, such as Google's thought signatures."""
         if not isinstance(value, dict):
             self._parser.raw("delta", data={name: value})
             return

@@ -135,7 +135,7 @@ class OpenAiChatParser(StreamParser):
         self._think_mode = cast(Mode, options.get("inline_think", "auto"))
         self._is_cumulative = options.get("cumulative_text") is True
         self._audio_type = _requested_audio(options)
-        # Whether the server has begun to report how much of the prompt it has read.
+        # Set while the server reports how much of the prompt it has read.
         self._is_reading_prompt = False
         self._choices: dict[int, ChoiceState] = {}
         self._tool_statuses = ToolStatuses(self)
@@ -167,7 +167,7 @@ class OpenAiChatParser(StreamParser):
         return self._choices[0].native() if 0 in self._choices else None
 
     def delta_of(self, entry: JsonObject) -> Json:
-        """What a choice adds to its answer."""
+        """The text that a choice adds to its answer."""
         return entry.get("delta")
 
     # --- frames -----------------------------------------------------------------------

@@ -19,7 +19,7 @@ class ThinkingBlocks:
         return "".join(map(self._take, blocks))
 
     def native(self) -> list[JsonObject]:
-        """What the next request sends back. Without a signature the API refuses it."""
+        """The blocks that the next request sends back: the API refuses those without a signature."""
         return self._signed
 
     def _take(self, block: JsonObject) -> str:

@@ -11,11 +11,11 @@ from chat.dialects.reading import NotJson, read_json, write_json
 from chat.dialects.stream import StreamParser, object_of, text_of
 from chat.events import Json, JsonObject, ProviderInfo, ReplayData
 
-# In longer arguments, checking whether a call is complete costs too much for the rare servers that
+# Checking whether a call is complete costs too much in longer arguments for the rare servers that
 # need it (no index, no id, several calls).
 _MOST_PROBED_CHARACTERS = 16 * 1024
 
-# What a gateway wants back, of Google and LiteLLM: thought signatures.
+# Gateways of Google and LiteLLM want these back: thought signatures.
 EXTRA_MEMBERS = ("extra_content", "provider_specific_fields")
 _CALL_MEMBERS = frozenset(("index", "id", "type", "function", "custom", *EXTRA_MEMBERS))
 
@@ -137,8 +137,8 @@ class ToolCalls:
     def _is_named(
         self, call: Call, name: str, arguments: Json, identity: str, *, is_addressed: bool
     ) -> bool:
-        """Whether a name belongs to this call, which was found by id or index (``is_addressed``) or is
-        just the latest."""
+        """A name belongs to this call if it can be its name. The call was found by id or index
+        (``is_addressed``), or is just the latest."""
         if identity and call.call_id and identity != call.call_id:
             return False
         if not call.tool:
@@ -238,20 +238,20 @@ def _is_custom(call: Call) -> bool:
 
 
 def _is_complete(call: Call) -> bool:
-    """Whether the arguments so far are JSON. Looks at the last character first, because it is asked
-    with every fragment of some servers."""
+    """A call is complete if its arguments so far are JSON. The last character is looked at first, because
+    some servers need this with every fragment."""
     if not call.pieces or call.piece_characters > _MOST_PROBED_CHARACTERS:
         return False
     return call.pieces[-1].rstrip()[-1:] in ("}", "]", '"') and _is_json(call.joined())
 
 
 def _takes_more(call: Call) -> bool:
-    """Whether further arguments may belong to this call. An empty object may only be a placeholder."""
+    """Further arguments may belong to a call that is incomplete, or has an empty object as a placeholder."""
     return not _is_complete(call) or call.joined().strip() in NO_ARGUMENTS
 
 
 def _is_torn(call: Call) -> bool:
-    """Whether arguments are a piece of an object, or an object and more: some of them belong to
+    """Arguments are torn if they are a piece of an object, or an object and more: some of them belong to
     another call, or were lost."""
     if not call.tool or not call.is_open or _is_custom(call):
         return not call.tool

@@ -249,7 +249,7 @@ class Directory:
         return found.succeed(result_text(item))
 
     def _oldest_without_result(self, kinds: tuple[str, ...]) -> CallState | None:
-        """Of one of these kinds; of any if there are none."""
+        """The oldest call of these kinds that has no result; of any kind if none is given."""
         while self._without_result and not _waits_for_result(self._without_result[0]):
             self._without_result.popleft()
         return next(

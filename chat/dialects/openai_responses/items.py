@@ -261,9 +261,9 @@ class MessageState(OutputItem):
             self.tracker.block_text(self._open(), text)
 
     def _think(self, text: str) -> None:
-        if self.tracker.has_reasoned(text):
-            return
         if self._thought is None or not self._thought.is_open:
+            if self.tracker.has_reasoned(text):
+                return
             self._thought = self.tracker.open_block("reasoning")
         self.tracker.block_text(self._thought, text)
 
