@@ -20,8 +20,8 @@ _Next: TypeAlias = Literal["value", "first", "name", "colon", "comma"]
 
 
 def loads(text: str) -> Json:
-    """The value. Raises ``ValueError``. Control characters in strings are accepted, and NaN and the like
-    are null."""
+    """Returns the value of the text, or raises ``ValueError``. Control characters in strings are accepted;
+    NaN and infinities become null."""
     reading = _Reading()
     for found in _WORD.finditer(text):
         reading.take(found[0])

@@ -1,4 +1,4 @@
-"""What the reader of an export gives, as frames for the pipe: a letter, and JSON or bytes.
+"""Frames for the pipe between the reader of an export and the import: a letter, and JSON or bytes.
 
 A conversation comes in several frames, so that the process that takes them never decodes megabytes at
 once: its files, its turns and events, and at last the frame that ends it.
@@ -19,13 +19,13 @@ from chat.imports.conversations import Conversation, Turn
 from chat.imports.formats.tributary import Exported, Log
 from chat.imports.limits import Limits
 
-# Of turns and events in one frame. A longer one comes alone.
+# The most bytes of turns and events in one frame. A longer one comes alone.
 BATCH_BYTES = 512 * 1024
 _DIGEST_BYTES = 32
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """What the reader is told. ``known`` has, by format, the digests of what was imported before, by
+    """The order for the reader. ``known`` has, by format, the digests of what was imported before, by
     identity: of those nothing but the digest is wanted."""
 
     format_name: str = ""
@@ -80,7 +80,7 @@ class _LogHead(Struct, frozen=True, kw_only=True):
 
 
 class _ExportHead(Struct, frozen=True, kw_only=True):
-    """What is left of a `Restored` when its turns, events and files went ahead."""
+    """The rest of a `Restored`, whose turns, events and files went ahead."""
 
     source_id: str
     identity: str
@@ -183,7 +183,7 @@ def decode(frames: Iterable[bytes]) -> Iterator[Message]:
 
 
 class _Parts:
-    """What went ahead of a conversation."""
+    """The parts of a conversation that went ahead of it."""
 
     def __init__(self) -> None:
         self._contents: dict[str, bytes] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+from django.conf import settings
 from django.db import transaction
 from django.utils.translation import gettext
 
@@ -25,8 +26,10 @@ FILE_DAYS = 1.0
 REPORT_DAYS = 30.0
 # Notes of each kind that the report on the page has. A command prints all of them.
 MOST_NOTES = 100
-# In the result of a job: the digest of the bytes on which the reader was killed.
+# The result of a job has under this name the digest of the bytes on which the reader was killed.
 _KILLED = "killed_sha256"
+# The memory that the reader had then: with more of it, the same bytes are read again.
+_KILLED_AT = "killed_memory_bytes"
 
 
 # --- of people ------------------------------------------------------------------------------------
@@ -100,7 +103,8 @@ def _read(task: Task, *, is_dry_run: bool) -> Report:
                 job=None if is_dry_run else job,
             )
         except ReaderKilled:
-            result = {**job.result, _KILLED: _digest_of(job)}
+            memory_bytes = settings.IMPORT_MEMORY_BYTES
+            result = {**job.result, _KILLED: _digest_of(job), _KILLED_AT: memory_bytes}
             actions.held_by(job, task.lease).update(result=result)
             raise
 
@@ -108,7 +112,8 @@ def _read(task: Task, *, is_dry_run: bool) -> Report:
 def _refuse_tried(job: Job) -> None:
     """Raises ``ActionRefused`` for bytes on which the reader was killed before: it would be again. The
     digest is only calculated if a file of the same length was such a one."""
-    tried = Job.objects.filter(size_bytes=job.size_bytes, result__has_key=_KILLED)
+    enough = {f"result__{_KILLED_AT}__gte": settings.IMPORT_MEMORY_BYTES}
+    tried = Job.objects.filter(size_bytes=job.size_bytes, **enough)
     before = dict(tried.values_list(f"result__{_KILLED}", "error"))
     if before and (error := before.get(_digest_of(job))) is not None:
         raise ActionRefused(error or gettext("This file can’t be read."))

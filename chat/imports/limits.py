@@ -1,4 +1,4 @@
-"""What a file to import may contain. The reader's child gets those that are settings with its order."""
+"""Limits of a file to import. The reader's child gets those that are settings with its order."""
 
 from __future__ import annotations
 

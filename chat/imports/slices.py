@@ -40,16 +40,16 @@ class Incomplete(Exception):
 
 
 class TooMany(Exception):
-    """There are more conversations than allowed. Raised at the first of them."""
+    """Raised at the first conversation over the limit."""
 
 
 class TooDeep(Exception):
-    """It nests more deeply than allowed. Raised at the first such bracket."""
+    """Raised at the first bracket that nests more deeply than allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """Where the conversations of a file begin and end, in bytes."""
+    """The places where the conversations of a file begin and end, in bytes."""
 
     starts: array[int] = field(default_factory=lambda: array("Q"))
     ends: array[int] = field(default_factory=lambda: array("Q"))
@@ -75,7 +75,7 @@ def outline(stream: Stream, *, most: int, deepest: int) -> Outline:
 def slices(stream: Stream, found: Outline, *, most_bytes: int) -> Iterator[bytes | None]:
     """The bytes of each conversation in turn; ``None`` for one that is longer than ``most_bytes``."""
     buffer = bytearray()
-    # Where the buffer begins in the file.
+    # The place in the file where the buffer begins.
     base = 0
     for start, end in zip(found.starts, found.ends, strict=True):
         is_wanted = end - start <= most_bytes
@@ -101,7 +101,7 @@ class _Scan:
         self._most = most
         self._deepest = deepest
         self._found = Outline()
-        # Where the slice begins in the file.
+        # The place in the file where the slice begins.
         self._base = 0
         self._depth = 0
         self._is_object = self._is_over = self._has_list = False
@@ -142,7 +142,7 @@ class _Scan:
         return self._found
 
     def _read_inside(self, piece: bytes, at: int) -> int:
-        """Inside of a conversation only brackets and strings count."""
+        """Reads up to the end of a conversation, in which only brackets and strings count."""
         outer = max(1, self._level)
         depth = self._depth
         for found in _BRACKETS.finditer(piece, at):

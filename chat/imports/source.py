@@ -23,7 +23,7 @@ CPU_SECONDS = 120
 CPU_SECONDS_PER_MEGABYTE = 1
 # The machine may be busy, and the child comes last.
 WAIT_FACTOR = 5
-# How often a conversation is in the child's memory while it is read: its bytes, their text, the values
+# A conversation is in the child's memory so many times while it is read: its bytes, their text, the values
 # made of it, and the files in it.
 COPIES = 4
 
@@ -45,7 +45,7 @@ def read_messages(
     known: dict[str, dict[str, str]] | None = None,
     check: Callable[[], None] | None = None,
 ) -> Generator[Message, None, None]:
-    """What the file contains. ``known`` has what was imported before (`Order`), and ``check`` is called
+    """Yields what the file contains. ``known`` has what was imported before (`Order`), and ``check`` is called
     while the reader works. Raises ``ImportRefused``. Close it to end the child."""
     megabytes = file.seek(0, 2) // limits.MEGABYTE
     cpu_seconds = CPU_SECONDS + CPU_SECONDS_PER_MEGABYTE * megabytes

@@ -28,7 +28,7 @@ from chat.search.sources import index
 
 # Rows that are written, and answers that are held in memory, at once.
 BATCH = 400
-# Of the pictures in these answers.
+# The most bytes of pictures in these answers.
 BATCH_BYTES = 8 * 1024 * 1024
 # {kind: {name: [keys of records]}}, as in `ImportedSource.names`.
 Names: TypeAlias = dict[str, dict[str, list[int]]]

@@ -13,6 +13,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
+from pytest_django import Settings
 
 from chat.conversations.actions.messages import ModelChoice, retry
 from chat.imports import actions as import_actions
@@ -140,7 +141,7 @@ def test_whole_file_is_refused_in_words(client: Client, team: Team) -> None:
 
 
 def test_killed_reader_is_named_and_not_tried_on_the_same_bytes_again(
-    client: Client, team: Team, monkeypatch: pytest.MonkeyPatch
+    client: Client, team: Team, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     monkeypatch.setattr(source, "_READER", "tests.core.readers:hoarding")
     upload(client, team, exported(1))
@@ -167,6 +168,12 @@ def test_killed_reader_is_named_and_not_tried_on_the_same_bytes_again(
     upload(client, team, exported(2))
     assert work_once().status == JobStatus.DONE
     assert len(started) == 1
+
+    # With more memory the same bytes are read again.
+    settings.IMPORT_MEMORY_BYTES *= 2
+    upload(client, team, exported(1), name="more-memory.json")
+    assert work_once().status == JobStatus.DONE
+    assert len(started) == 2
 
 
 @pytest.mark.parametrize("by", ["bob", "viewer", "charlie", "administrator"])
