@@ -8,6 +8,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F
 
+from chat.core.ranged_file import RangedFile
 from chat.jobs import actions
 from chat.jobs.kinds import JobStopped
 from chat.models import Job, JobChunk
@@ -70,39 +71,20 @@ def read_chunk(job_pk: int, number: int) -> bytes:
     return bytes(rows.values_list("body", flat=True).first() or b"")
 
 
-class ChunkReader(io.RawIOBase):
-    """The file of a job, read only. A piece is loaded when something of it is read."""
+class ChunkReader(RangedFile):
+    """The file of a job. A piece is loaded when something of it is read."""
 
     def __init__(self, job: Job) -> None:
+        super().__init__(job.size_bytes)
         self._job = job
-        self._position = 0
         self._number = -1
         self._body = b""
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._job.size_bytes}
-        self._position = max(0, start[whence] + offset)
-        return self._position
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # a writable buffer
-        if self._position >= self._job.size_bytes:
-            return 0
-        number, offset = divmod(self._position, CHUNK_BYTES)
+    def read_range(self, offset: int, length: int) -> bytes:
+        number, start = divmod(offset, CHUNK_BYTES)
         if number != self._number:
             self._number, self._body = number, read_chunk(self._job.pk, number)
-        part = self._body[offset : offset + len(buffer)]
-        buffer[: len(part)] = part
-        self._position += len(part)
-        return len(part)
+        return self._body[start : start + length]
 
 
 def open_file(job: Job) -> io.BufferedReader:

@@ -18,16 +18,17 @@ from importlib import import_module
 from typing import BinaryIO
 
 from chat.core.isolation import seccomp
+from chat.core.ranged_file import RangedFile
 
 # Frames to the parent: a letter, the length, the content.
 HEAD = struct.Struct(">cI")
 # Frames to the child: the length, the content.
 REPLY_HEAD = struct.Struct(">I")
 READ, ITEM, REFUSED, OUT_OF_MEMORY, FAILED, DONE = b"R", b"I", b"N", b"M", b"X", b"D"
-# Of a request for a piece of the file: where it begins, and how long it is.
+# A request for a piece of the file says where it begins, and how long it is.
 PIECE = struct.Struct(">QI")
 PIECE_BYTES = 1024 * 1024
-# What the parent says first: size of the file, limits of memory (bytes) and time (seconds of CPU), and
+# The parent first sends the size of the file, limits of memory (bytes) and time (seconds of CPU), and
 # the length of the reader's name, which follows, and then the reader's order.
 START = struct.Struct(">QQIH")
 
@@ -83,7 +84,7 @@ def _limit(memory_bytes: int, cpu_seconds: int) -> None:
         resource.RLIMIT_FSIZE: (0, 0),
         # No new descriptor: neither a file nor a socket can be opened.
         resource.RLIMIT_NOFILE: (3, 3),
-        # At the first of the two the signal says why; with equal limits it would be a SIGKILL.
+        # SIGXCPU at the lower limit says why it ended; with equal limits it would be a SIGKILL.
         resource.RLIMIT_CPU: (cpu_seconds, cpu_seconds + 5),
         resource.RLIMIT_AS: (memory_bytes, memory_bytes),
     }
@@ -96,36 +97,12 @@ def _limit(memory_bytes: int, cpu_seconds: int) -> None:
     seccomp.shut_off()
 
 
-class _ParentFile(io.RawIOBase):
-    """The parent's file, read only."""
+class _ParentFile(RangedFile):
+    """The parent's file."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}
-        self._position = max(0, start[whence] + offset)
-        return self._position
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # a writable buffer
-        length = min(len(buffer), PIECE_BYTES, max(0, self._size - self._position))
-        if not length:
-            return 0
-        _write(READ, PIECE.pack(self._position, length))
-        piece = _read_reply()
-        buffer[: len(piece)] = piece
-        self._position += len(piece)
-        return len(piece)
+    def read_range(self, offset: int, length: int) -> bytes:
+        _write(READ, PIECE.pack(offset, min(length, PIECE_BYTES)))
+        return _read_reply()
 
 
 def _write(kind: bytes, content: bytes) -> None:

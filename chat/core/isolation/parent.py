@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 Reason: TypeAlias = Literal["memory", "time", "output", "crash"]
 
-# How often the caller is asked whether it still wants what the child reads.
+# The caller is asked this often whether it still wants what the child reads.
 CHECK_SECONDS = 0.5
 _MEGABYTE = 1024 * 1024
 _ROOT = Path(__file__).resolve().parents[3]
@@ -71,8 +71,8 @@ def read_in_child(
     limits: Limits,
     check: Callable[[], None] | None = None,
 ) -> Generator[bytes, None, None]:
-    """What the function ``reader`` ("module:function") gives when it reads the file in a child
-    process. ``check`` is called about twice a second and may raise to end it.
+    """Runs the function ``reader`` ("module:function") over the file in a child process, and yields its
+    frames. ``check`` is called about twice a second and may raise to end it.
 
     Raises ``Refused`` with the reader's sentence, and ``ChildKilled``. The child is gone when the
     iterator ends or is closed, whatever has happened.
@@ -185,7 +185,7 @@ class _Reading:
                 raise self._killed("time")
 
     def _died(self) -> ChildKilled:
-        """Its end of the pipe is closed, so it ends or has ended."""
+        """The child has closed its end of the pipe, so it ends or has ended."""
         try:
             status = self._process.wait(timeout=10)
         except subprocess.TimeoutExpired:

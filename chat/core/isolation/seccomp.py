@@ -1,7 +1,7 @@
 """The system calls that a child has given up: new files, connections, processes, signals.
 
-A filter of the kernel (Linux on x86-64 and ARM64), which can't be removed again. Elsewhere the limit of
-open files is what remains: without a new descriptor there is neither a file nor a connection.
+They are given up by a filter of the kernel (Linux on x86-64 and ARM64), which can't be removed again. On other
+systems the limit of open files remains: without a new descriptor there is neither a file nor a connection.
 Source: the kernel's Documentation/userspace-api/seccomp_filter.rst, numbers from its syscall tables.
 """
 
