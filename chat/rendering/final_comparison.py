@@ -71,7 +71,7 @@ def receipt_of(result: Result) -> FinalComparison | None:
     return FinalComparison(compared=receipt.compared, differences=(*receipt.differences, *further))
 
 
-# What a dialect notes about the text and arguments of items is shown with excerpts by ``compare``.
+# Notes of a dialect about the text and arguments of items are shown with excerpts by ``compare``.
 _COMPARED_HERE = ("characters", "arguments")
 _MOST_VALUE_CHARACTERS = 200
 _ABOUT: dict[str, str] = {

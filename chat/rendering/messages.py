@@ -260,7 +260,7 @@ def ending_notice(ext: Extension, *, has_output: bool) -> Notice | None:
 
 
 def choice_notice(stop: Stop) -> Notice | None:
-    """How a further answer ended, unless it is complete."""
+    """The notice of a further answer that is not complete."""
     found = _INCOMPLETE.get(stop.reason)
     if stop.reason == "error":
         found = _STATUSES["failed"][2], _STATUSES["failed"][3]

@@ -7,9 +7,8 @@ now. It can do so for every ``seq`` because all it remembers are sequence number
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from html import escape
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 # htmx rewrites these in a message as text, before anything is parsed. Content is escaped and
 # sanitised, so they cannot occur; if one does, sending it would hand the page to its author.
@@ -33,8 +32,7 @@ class GrowingHtml(Protocol):
     def kept_since(self, version: int) -> tuple[int, int]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(NamedTuple):
     """A change that htmx makes to one element. ``like``: the element of an open block whose HTML may
     contain the beginning of the content (empty if there is none)."""
 

@@ -123,7 +123,7 @@ LINES = st.lists(PIECES, min_size=1, max_size=14).map("".join) | st.text(
 
 def by_the_parser(line: str) -> str:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(renderer, "_one_line", lambda source, scope: None)
+        patched.setattr(renderer, "_simple", lambda source, scope: None)
         return markdown.render_block(line, markdown.References().scope())
 
 
@@ -151,6 +151,9 @@ def test_simple_line_equals_the_parser(line: str, more: str) -> None:
         "**Note:** the `level of` the *mill*, and snake_case & more",
         "Read [the report](https://example.org/a_b/c.html), or https://example.org/d.",
         "水位很高。磨坊停了",
+        "The river of the valley\nis high today",
+        "- the river\n- the **mill**\n  - stands `still`\n- and more",
+        "1. the river\n2. the mill\n   - stands\n3. and more",
     ],
 )
 def test_usual_lines_need_no_parser(line: str, monkeypatch: pytest.MonkeyPatch) -> None:

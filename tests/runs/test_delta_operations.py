@@ -37,12 +37,11 @@ KINDS: dict[str, tuple[str, str, float]] = {
         3,
     ),
     "list": ("", "- **The river** at the weir is high today, the `mill` stands\n", 3),
-    # Each change of depth is the parser's.
     "nested list": (
         "",
         "1. The river at the weir is high\n   - the mill stands\n   - it rains\n2. **Rain**: more of it\n"
         "   - in the valley\n   - at `weir_2` and elsewhere\n\nThat is all there is to say.\n\n",
-        12,
+        3,
     ),
     "table": (
         "| where | level | trend |\n|---|:-:|---|\n",

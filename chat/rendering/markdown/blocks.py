@@ -29,7 +29,7 @@ SECTION_BLOCKS = 40
 # A longer open block is divided: the browser morphs all of an element whose end changes, and a block that
 # the parser has to read as a whole takes 3 ms for so much.
 OPEN_CHARACTERS = 4096
-# So long is a tail before it is searched although no line looks like its end.
+# A tail of this length is searched although no line looks like its end.
 FIRST_SEARCH = 4 * OPEN_CHARACTERS
 # How much a long tail must grow before it is searched again in vain. The fourth root of four:
 # four times the text then costs four times the searching, whatever the length.

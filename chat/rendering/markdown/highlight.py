@@ -1,6 +1,7 @@
 """Source code to HTML: escaped text inside the highlighter's own spans."""
 
 import re
+from functools import cache
 from html import escape
 
 from pygments.lexer import Lexer
@@ -84,6 +85,8 @@ _CLASSES: dict[_TokenType, str] = {
 }
 
 
+# Finding and making one takes as long as reading a short block. A lexer keeps nothing of what it has read.
+@cache
 def _lexer(language: str) -> Lexer | None:
     if language not in LANGUAGES:
         return None
@@ -93,6 +96,7 @@ def _lexer(language: str) -> Lexer | None:
         return None
 
 
+@cache
 def _class_of(kind: _TokenType) -> str:
     while kind is not Token:
         if kind in _CLASSES:

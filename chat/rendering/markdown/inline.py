@@ -21,7 +21,7 @@ PLAIN = r"[^\s\\`*_~$\[\]<>&|@:\x00-\x1f\x7f-\x9f]"
 # An underscore inside a word means nothing, and a colon only something in an address.
 _INSIDE_WORD = r"(?<=[^\W_])_+(?=[^\W_])"
 _WORDS = rf"(?:(?:{PLAIN}| )++|:(?!/)|{_INSIDE_WORD})"
-# Without "<" in any of this there is nothing that could become an element, were it not escaped.
+# Nothing that is read here has a "<", so nothing could become an element, were it not escaped.
 _CODE = r"(?<!`)`(?!`| )(?:[^`<\s\x00-\x1f\x7f-\x9f]| )++`(?!`)"
 # A mark of emphasis follows nothing, a space or a parenthesis, so that it cannot close another one.
 _BEFORE = r"(?<![^ (])"
@@ -36,7 +36,7 @@ _LABEL = rf"(?! )(?:(?:{PLAIN}| )++|{_INSIDE_WORD})++(?<! )"
 
 
 def _emphasis(name: str, mark: str) -> str:
-    """What follows the second mark cannot make it open another emphasis."""
+    """The pattern of text between two marks. Nothing that may follow makes the second one open another."""
     after_word = rf"(?<=[^\W_]{mark})(?=[ .,;:!?)…]|\Z)"
     return (
         rf"{_BEFORE}{mark}(?!{mark[:2]})(?P<{name}>{_EMPHASIZED}){mark}(?!{mark[:2]})"
@@ -60,7 +60,7 @@ _UNIT = re.compile(
         )
     )
 )
-# What is shown as it is written until its end comes.
+# The beginnings of constructs, which are shown as they are written until their end comes.
 _OPEN = re.compile(
     rf"(?:(?:\*{{1,3}}|_{{1,3}}|~~|`|\$|\[\^?){_WORDS}*+|{_BEFORE}https?:/{{0,2}}"
     rf"|(?<!!)(?P<before>\[{_LABEL}\](?:\((?:(?:h|ht|htt|https?|https?:/{{0,2}})(?=\Z))?+)?+)"
@@ -141,7 +141,7 @@ class _Reader:
         return end
 
     def _settle(self, words: str, at: int) -> None:
-        """What stands before a space, or before a letter of a script without spaces, is settled."""
+        """Settles the text before the last space, or before the last letter of a script without spaces."""
         is_last = at + len(words) == len(self._text)
         complete = words if is_last else words.rstrip(" ")
         place = len(complete)
@@ -198,7 +198,7 @@ def _link(address: str, label: str) -> str:
 
 @cache
 def _link_parts() -> tuple[str, str, str]:
-    """What the cleaner puts around the address and the label of a link."""
+    """The HTML that the cleaner puts around the address and the label of a link."""
     sample = clean(f'<a href="{_SAMPLE_LINK}">-</a>')
     before, _, rest = sample.partition(_SAMPLE_LINK)
     between, _, after = rest.partition("-</a>")

@@ -9,16 +9,18 @@ the rest is rendered again: by `read_line` where it is simple, else by the parse
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
-from chat.rendering.markdown.inline import PARAGRAPH, PLAIN, read_line
+from chat.rendering.markdown.inline import PLAIN
 from chat.rendering.markdown.leaves import (
     START,
     Leaf,
-    before_rest,
+    beginning_of,
     leaf_at_end,
+    read_lines,
     without_closing,
 )
-from chat.rendering.markdown.parser import Scope
+from chat.rendering.markdown.parser import References, Scope
 from chat.rendering.markdown.renderer import Rendered, render_growing
 from chat.rendering.markdown.rows import BODY, CLOSING, CLOSING_OF_BODY, Rows
 from chat.rendering.parts import common_length, utf16_length
@@ -32,18 +34,8 @@ _ADDED_WORDS = re.compile(rf"(?:(?!#){PLAIN}| )+")
 _LAST_WORD = re.compile(rf"(?:^|\s)({PLAIN}*[^\W_])( *)\Z")
 # Readers of the changes are hardly ever further behind.
 _MOST_CHANGES = 8
-# After a vain attempt to freeze more of a text, it has to grow by this much.
+# A text has to grow by this factor after a vain attempt to freeze more of it.
 _GROWTH = 1.5
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The number of a version, and how much of the HTML before it was kept, in characters and in the
-    units in which JavaScript counts."""
-
-    version: int
-    kept: int
-    kept_units: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +57,7 @@ class OpenHtml:
         self._render = render
         self._frozen: list[Frozen] = []
         self._frozen_length = self._frozen_units = 0
-        # Where the source of the rest begins, and entries of lists before it.
+        # The place where the source of the rest begins, and the number of list entries before it.
         self._at = self._items = 0
         self._shown = ""
         # The source: all of it in pieces, and what stands behind the frozen part.
@@ -76,9 +68,13 @@ class OpenHtml:
         self._rows: Rows | None = None
         self._has_body = False
         self._next_attempt = 0
-        # Spaces at the end of the source, if words behind them are added to the text as they are.
+        # Spaces at the end of the source, if words behind them are added to the text as they are, and the end
+        # tags behind that text. All of a plain rest is words.
         self._spaces: str | None = None
-        self._changes: list[Change] = []
+        self._closing = ""
+        self._is_plain = False
+        # How much of the version before each of the last ones it kept.
+        self._kept: list[tuple[int, int]] = []
         self.version = 0
 
     # --- the source -------------------------------------------------------------------------
@@ -124,42 +120,47 @@ class OpenHtml:
         return "".join(reversed(pieces))
 
     def kept_since(self, version: int) -> tuple[int, int]:
-        """How much of the HTML of a version is still there, in characters and in UTF-16 code units."""
+        """The length of a version's HTML that is still there, in characters and in UTF-16 code units."""
         self._update()
-        if version == self.version:
+        count = self.version - version
+        if not count:
             units = self._frozen_units + utf16_length(self._shown)
             return self._frozen_length + len(self._shown), units
-        since = [change for change in self._changes if change.version > version]
-        if len(since) != self.version - version:
-            return 0, 0
-        least = min(since, key=lambda change: change.kept)
-        return least.kept, least.kept_units
+        # Both lengths are of the same place, so the shortest is the shortest of both.
+        return min(self._kept[-count:]) if count <= len(self._kept) else (0, 0)
 
     def _update(self) -> None:
         if not self._news:
             return
         news = "".join(self._news)
-        self._rest += news
         self._news = []
+        self._rest += news
+        if self._spaces is not None and _ADDED_WORDS.fullmatch(news):
+            self._add_words(self._spaces + news)
+            return
         frozen, count = self._frozen, len(self._frozen)
         length, units, old = self._frozen_length, self._frozen_units, self._shown
-        self._shown = self._with_words(news) or self._render_rest()
+        self._spaces = None
+        self._shown = self._render_rest()
         if self._frozen is frozen:
             new = _join(frozen[count:], self._shown)
         else:
+            # Everything was rendered again.
             length = units = 0
             old, new = _join(frozen[:count], old), _join(self._frozen, self._shown)
         kept = common_length(old, new)
         if kept < len(old) or kept < len(new):
-            self.version += 1
-            units += utf16_length(old[:kept])
-            self._changes.append(Change(self.version, length + kept, units))
-            del self._changes[:-_MOST_CHANGES]
+            self._note_change(length + kept, units + utf16_length(old[:kept]))
+
+    def _note_change(self, kept: int, kept_units: int) -> None:
+        self.version += 1
+        self._kept.append((kept, kept_units))
+        if len(self._kept) > 2 * _MOST_CHANGES:
+            del self._kept[:_MOST_CHANGES]
 
     # --- rendering ----------------------------------------------------------------------------
 
     def _render_rest(self) -> str:
-        self._spaces = None
         if self._rows is not None:
             shown = self._render_rows(self._rows)
         else:
@@ -210,43 +211,30 @@ class OpenHtml:
     # Simple lines.
 
     def _render_lines(self) -> str | None:
-        leaf = self._leaf or self._begin_paragraph()
+        leaf = self._leaf or self._begin()
         if leaf is None:
             return None
-        html: list[str] = []
-        settled = count = at = 0
-        settled_leaf = leaf_before = leaf
-        lines = _visible(self._rest).rstrip(" \n").split("\n")
-        for number, text in enumerate(lines):
-            mark = 0
-            if number:
-                begun = leaf.begin_line(text)
-                if begun is None or lines[number - 1].endswith(" "):
-                    return None
-                # Nothing can change the line before any more.
-                settled, count, settled_leaf = at - 1, len(html), leaf
-                between, mark, leaf = begun
-                html.append(between)
-            line = read_line(text[mark:], has_references=self._scope.has_references)
-            is_last = number == len(lines) - 1
-            if line is None or (line.is_open and not is_last) or leaf.is_too_complex(text):
-                return None
-            html += (line.html[: line.settled_html], line.html[line.settled_html :])
-            if line.settled:
-                settled, count, settled_leaf = at + mark + line.settled, len(html) - 1, leaf
-            at += len(text) + 1
-        self._leaf = leaf_before
-        self._freeze("".join(html[:count]), settled)
-        self._leaf = settled_leaf.behind(settled)
-        return "".join(html[count:]) + leaf.closing
+        has_references = self._scope.has_references
+        lines = read_lines(_visible(self._rest), leaf, has_references=has_references)
+        if lines is None:
+            return None
+        self._leaf = leaf
+        self._freeze(lines.settled_html, lines.settled)
+        self._leaf = lines.settled_leaf
+        text = self._rest.rstrip(" ")
+        if lines.html == text and _ADDED_WORDS.fullmatch(self._rest):
+            self._spaces, self._is_plain = self._rest[len(text) :], True
+            self._closing = lines.leaf.closing
+        return lines.html + lines.leaf.closing
 
-    def _begin_paragraph(self) -> Leaf | None:
+    def _begin(self) -> Leaf | None:
         self._begin_again()
         text = self._rest.lstrip("\n")
-        if not PARAGRAPH.match(text):
+        beginning = beginning_of(text)
+        if beginning is None:
             return None
-        self._freeze('<p dir="auto">', len(self._rest) - len(text))
-        return START
+        self._freeze(beginning.html, len(self._rest) - len(text) + beginning.mark)
+        return beginning.leaf
 
     # What the parser renders behind a skeleton.
 
@@ -283,25 +271,31 @@ class OpenHtml:
         self._leaf = found
         return rendered.html[len(html) :]
 
-    # Words behind something that waits for its other end.
+    # Words, which are most of what comes, are added to the text before them without reading it again.
 
     def _note_last_word(self, shown: str) -> None:
-        """Only after a vain attempt to freeze more, which costs less later."""
+        """Lets words be added to a text that waits for something, after a vain attempt to freeze more."""
         last_line = self._rest[self._rest.rfind("\n") + 1 :]
         word = _LAST_WORD.search(last_line) if self._next_attempt else None
-        if word is not None and any(map(str.isalpha, last_line)):
-            self._spaces = word[2] if without_closing(shown).endswith(word[1]) else None
+        text = without_closing(shown)
+        if word is not None and any(map(str.isalpha, last_line)) and text.endswith(word[1]):
+            self._spaces, self._is_plain = word[2], False
+            self._closing = shown[len(text) :]
 
-    def _with_words(self, news: str) -> str | None:
-        """The rest with words added to its text, without rendering it again; None for all else."""
-        if self._spaces is None or not _ADDED_WORDS.fullmatch(news):
-            return None
-        text = without_closing(self._shown)
-        closing = self._shown[len(text) :]
-        words = self._spaces + news
-        shown = words.rstrip(" ")
-        self._spaces = words[len(shown) :]
-        return f"{text}{shown}{closing}"
+    def _add_words(self, words: str) -> None:
+        added = words.rstrip(" ")
+        self._spaces = words[len(added) :]
+        text = self._shown[: len(self._shown) - len(self._closing)]
+        kept, units = self._frozen_length + len(text), self._frozen_units + utf16_length(text)
+        text += added
+        place = text.rfind(" ") if self._is_plain else 0
+        if place > 0:
+            self._freeze(text[:place], place)
+            self._leaf = self._leaf and self._leaf.behind(place)
+            text = text[place:]
+        self._shown = text + self._closing
+        if added:
+            self._note_change(kept, units)
 
     # Tables.
 
@@ -340,6 +334,13 @@ class OpenHtml:
         if self._has_body:
             return row + CLOSING_OF_BODY
         return f"{BODY}{row}{CLOSING_OF_BODY}" if row else CLOSING
+
+
+@lru_cache(maxsize=256)
+def before_rest(skeleton: str) -> str:
+    """The HTML of a skeleton, up to where the rest continues it."""
+    rendered = render_growing(skeleton, References().scope())
+    return without_closing(rendered.html) if rendered else ""
 
 
 def _join(frozen: list[Frozen], shown: str) -> str:

@@ -60,7 +60,7 @@ class Scope:
 
     @property
     def has_references(self) -> bool:
-        """Whether brackets may be links or marks of notes."""
+        """True if brackets may be links or marks of notes."""
         return bool(self.size or self.own or self.marks)
 
     def fork(self) -> "Scope":

@@ -16,7 +16,8 @@ from markdown_it.token import Token
 
 from chat.rendering.markdown.extensions import DEFINITION, UNCLOSED, Notes
 from chat.rendering.markdown.html import align_without_style, clean, dress
-from chat.rendering.markdown.inline import PARAGRAPH, read_line
+from chat.rendering.markdown.inline import PARAGRAPH
+from chat.rendering.markdown.leaves import render_simple
 from chat.rendering.markdown.parser import (
     MAX_INLINE_CHARACTERS,
     References,
@@ -94,18 +95,6 @@ def plain(source: str) -> str:
     )
 
 
-# --- one line ---------------------------------------------------------------------------------
-
-
-def _one_line(source: str, scope: Scope) -> str | None:
-    """A paragraph of one simple line, for a fraction of the parser's cost."""
-    text = source.rstrip(" \n")
-    if "\n" in text or len(text) > MAX_INLINE_CHARACTERS or not PARAGRAPH.match(text):
-        return None
-    line = read_line(text, has_references=scope.has_references)
-    return f'<p dir="auto">{line.html}</p>' if line is not None else None
-
-
 # --- the two halves, and the whole ----------------------------------------------------------------
 
 
@@ -179,11 +168,18 @@ def render_block(source: str, scope: Scope, dress: Callable[[str], str] = dress)
     ours: the tools of code, the frames of tables."""
     if len(source) > MAX_BLOCK_CHARACTERS:
         return plain(source)
-    line = _one_line(source, scope)
-    if line is not None:
-        return line
+    simple = _simple(source, scope)
+    if simple is not None:
+        return simple
     env: dict[str, Any] = {"references": scope.fork()}
     return _finished(source, full_parser.parse(source, env), env, scope, dress)
+
+
+def _simple(source: str, scope: Scope) -> str | None:
+    text = source.rstrip(" \n")
+    if len(text) > MAX_INLINE_CHARACTERS:
+        return None
+    return render_simple(text, has_references=scope.has_references)
 
 
 def _finished(
