@@ -29,7 +29,7 @@ class PictureFacts:
         return 0 < self.width <= LONGEST_SIDE and 0 < self.height <= LONGEST_SIDE
 
     def has_at_most(self, pixels: int) -> bool:
-        """Whether it is sane, and a browser can show it with so many pixels."""
+        """True for a picture of a sane size that a browser can show with so many pixels."""
         return self.is_sane and self.width * self.height <= pixels
 
 

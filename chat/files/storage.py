@@ -1,4 +1,4 @@
-"""How many bytes of files a person has stored, and the limit of that."""
+"""The bytes of files that a person has stored, and their limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chat.rendering.figures import size
 
 
 def stored_bytes(user: User) -> int:
-    """Of the files that the person has attached or shared, and of those that answers made in their
+    """Counts the files that the person has attached or shared, and those that answers made in their
     conversations, also in the trash. Bytes that several of these files have count once."""
     contents = FileContent.objects.filter(pk__in=_files_of(user).values("content"))
     return contents.aggregate(total=Sum("size_bytes"))["total"] or 0

@@ -58,7 +58,7 @@ class HeldBlock:
     version: int = 0
 
     def kept(self, source: GrowingHtml) -> tuple[int, int]:
-        """How much of this HTML is the beginning of what it has grown to."""
+        """The length of this HTML that is still the beginning of ``source``, in characters and UTF-16 units."""
         return source.kept_since(self.version) if self.source is source else (0, 0)
 
     def html(self) -> str:

@@ -44,7 +44,7 @@ class FileContentManager(models.Manager["FileContent"]):
         return sum(len(bodies[each]) for each in sorted(bodies) if self.keep(bodies[each], each))
 
     def _hold(self, sha256: str) -> bool:
-        """Whether there is such content. It can't be deleted then, as by a foreign key: others who hold it
+        """True if there is such content. It can't be deleted then, as by a foreign key: others who hold it
         don't wait. On SQLite nobody else writes."""
         with connection.cursor() as cursor:
             cursor.execute(_HOLD.get(connection.vendor, _LOOK), [sha256])
@@ -52,7 +52,7 @@ class FileContentManager(models.Manager["FileContent"]):
 
     def erase(self, sha256: str) -> bool:
         """Deletes the content if no file has it. Raises ``IntegrityError`` at the end of the transaction
-        if such a file was committed while this waited for whoever held the content."""
+        if such a file was committed while this waited for a transaction that held the content."""
         with connection.cursor() as cursor:
             cursor.execute(
                 "DELETE FROM chat_filecontent WHERE sha256 = %s"
@@ -67,7 +67,7 @@ class FileContentManager(models.Manager["FileContent"]):
 
 class FileContent(models.Model):
     """The bytes of files, once for all files that have them. Nobody gets a file by knowing its digest:
-    access is that of the `StoredFile`, and whoever creates one brings the bytes.
+    access is that of the `StoredFile`, and creating one takes the bytes.
 
     When the last file is deleted, a periodic task deletes the content (`chat.files.purge`).
     """
@@ -150,7 +150,7 @@ class StoredFile(models.Model):
 
     @property
     def body(self) -> bytes:
-        """Its bytes, read from the database with each use; empty if it was deleted meanwhile."""
+        """The bytes of the file, read from the database with each use; empty if it was deleted meanwhile."""
         bodies = FileContent.objects.filter(pk=self.content_id).values_list("body", flat=True)
         return bytes(bodies.first() or b"")
 

@@ -36,7 +36,7 @@ class Import(models.Model):
     skipped = models.PositiveIntegerField(default=0)
     changed = models.PositiveIntegerField(default=0)
     not_understood = models.PositiveIntegerField(default=0)
-    # What it has added to the database, as `chat.imports.budget` counts it.
+    # Bytes that the import has added to the database, as `chat.imports.budget` counts it.
     written_bytes = models.PositiveBigIntegerField(default=0)
     created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
     finished_at = models.DateTimeField(null=True, blank=True)

@@ -79,7 +79,7 @@ _FACTS: Mapping[str, str] = {
     "rate_limit": gettext_noop("Rate limit"),
     "perf": gettext_noop("Performance"),
 }
-# Of members with members of their own, such as performance figures.
+# Limits of facts with members of their own, such as performance figures.
 _MOST_MEMBERS = 40
 _MOST_FACT_CHARACTERS = 200
 
@@ -126,7 +126,7 @@ def _combined_usage(usage: events.Usage) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextBudget:
-    """How much of the context the conversation used, in tokens as they are shown."""
+    """The part of the context that the conversation used, in tokens as they are shown."""
 
     used: str
     budget: str
