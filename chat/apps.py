@@ -14,54 +14,91 @@ class ChatConfig(AppConfig):
 
         from chat.artifacts.actions import STORE_ARTIFACTS, STORE_MOCKUPS
         from chat.artifacts.fetching import FETCH_FILES
-        from chat.conversations.list_updates import render_lines
-        from chat.conversations.page_parts import use_cards
-        from chat.conversations.page_updates import render_updates
+        from chat.conversations.page_parts import use_cards, use_enqueue
         from chat.exports.zip_job import make_zip
         from chat.files.actions import STORE_OUTPUT_FILES
         from chat.files.purge import PURGE_FILES
         from chat.imports import jobs as import_jobs
         from chat.jobs.kinds import register_kind
         from chat.jobs.worker import JOBS, PURGE_JOBS
-        from chat.live.list_updates import use_line_renderer
-        from chat.live.page_updates import use_renderer
         from chat.live.posts import use_respond
+        from chat.message_queue.actions import enqueue
+        from chat.message_queue.tasks import SEND_AFTER_ANSWER, SEND_LATE, SEND_QUEUED
         from chat.models import JobKind
         from chat.organization.purge import PURGE
+        from chat.presence.purge import PURGE_PRESENCE
         from chat.questions.asking import ASK_PEOPLE
         from chat.questions.question_cards import cards_by_run
         from chat.rendering.icons import use_sprite
+        from chat.runs.admission import LIMIT_PER_PERSON, use_admission_checks
+        from chat.runs.ended_runs import FOLLOW_ENDED_RUNS, FOLLOWED
         from chat.runs.outcomes import CONTINUE_PAUSED, use_ending_rows, use_steps
         from chat.runs.runner import register_periodic_task
         from chat.search.sources import INDEX_ANSWER, INDEX_MORE
+        from chat.titles.queueing import QUEUE_TITLE
+        from chat.titles.writer import WRITE_TITLES
         from chat.web.posts import respond_with
 
         use_steps(
             *(ASK_PEOPLE, STORE_ARTIFACTS, STORE_MOCKUPS, CONTINUE_PAUSED, STORE_OUTPUT_FILES),
             INDEX_MORE,
         )
-        use_ending_rows(INDEX_ANSWER)
-        register_periodic_task(FETCH_FILES)
-        register_periodic_task(PURGE)
-        register_periodic_task(JOBS)
-        register_periodic_task(PURGE_JOBS)
-        register_periodic_task(PURGE_FILES)
+        use_ending_rows(INDEX_ANSWER, FOLLOWED, QUEUE_TITLE)
+        use_admission_checks(LIMIT_PER_PERSON)
+        for task in (
+            *(FETCH_FILES, PURGE, JOBS, PURGE_JOBS, PURGE_FILES, FOLLOW_ENDED_RUNS, WRITE_TITLES),
+            *(SEND_QUEUED, SEND_AFTER_ANSWER, SEND_LATE, PURGE_PRESENCE),
+        ):
+            register_periodic_task(task)
         register_kind(JobKind.EXPORT, make_zip)
         register_kind(JobKind.CHECK, import_jobs.check)
         register_kind(JobKind.IMPORT, import_jobs.run_import)
         register_kind(JobKind.UNDO, import_jobs.run_undo)
         use_cards(cards_by_run)
-        # Composer, edits and new answers.
+        use_enqueue(enqueue)
+        # Composer, edits, new answers and stops.
         use_respond(
-            respond_with("conversation_new", "conversation_send", "message_edit", "message_retry")
+            respond_with(
+                *("conversation_new", "conversation_send", "message_edit", "message_retry"),
+                "run_stop",
+            )
         )
-        use_renderer(render_updates)
-        use_line_renderer(render_lines)
+        _register_live_channels()
+        _register_inbox_sources()
         use_sprite(lambda: static("icons.svg"))
 
 
+def _register_live_channels() -> None:
+    from chat.comments.channel import CommentsChannel
+    from chat.conversations.list_channel import ListChannel
+    from chat.conversations.page_channel import PageChannel
+    from chat.conversations.queue_channel import QueueChannel
+    from chat.drafts.channel import DraftChannel
+    from chat.inbox.channel import InboxChannel
+    from chat.live.channels import register_channels
+    from chat.message_queue.channel import MessageQueueChannel
+    from chat.presence.channel import PresenceChannel
+    from chat.presence.list_channel import ListPresenceChannel
+    from chat.unread.channel import UnreadChannel
+
+    register_channels(PageChannel, ListChannel, QueueChannel, MessageQueueChannel)
+    register_channels(PresenceChannel, ListPresenceChannel, UnreadChannel, DraftChannel)
+    register_channels(InboxChannel, CommentsChannel)
+
+
+def _register_inbox_sources() -> None:
+    from chat.comments.inbox_source import COMMENTS
+    from chat.inbox.answers import ANSWERS
+    from chat.mentions.inbox_source import MENTIONS
+    from chat.participants.inbox_source import SHARES
+    from chat.questions.inbox_source import QUESTIONS
+    from chat.web.inbox_sources import use_inbox_sources
+
+    use_inbox_sources(QUESTIONS, MENTIONS, COMMENTS, ANSWERS, SHARES)
+
+
 class AdminConfig(SimpleAdminConfig):
-    """Without autodiscovery: the site lists its records, and those of other applications (mail
-    addresses, permission groups) have no meaning here."""
+    """The administration without autodiscovery: the site lists its records, and those of other
+    applications (mail addresses, permission groups) have no meaning here."""
 
     default_site = "chat.administration.site.TributaryAdminSite"

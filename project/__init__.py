@@ -1,4 +1,4 @@
 """Settings, addresses and the server of Tributary."""
 
-# As in pyproject.toml.
-VERSION = "0.1.0"
+# The same as in pyproject.toml.
+VERSION = "0.2.0"

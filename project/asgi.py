@@ -9,9 +9,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 # Fills the app registry, so it must come before anything that imports models.
 django.setup(set_prefix=False)
 
-from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import OriginValidator, WebsocketDenier  # noqa: E402
+from channels.sessions import SessionMiddlewareStack  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.urls import path, re_path, register_converter  # noqa: E402
 from django.urls.converters import UUIDConverter  # noqa: E402
@@ -29,7 +29,6 @@ from project.server.server import Application, Receive, Scope, Send, fixed_root_
 
 request_pool = RequestPool(
     request_queue,
-    priority_urls=settings.PRIORITY_URLS,
     message_urls=settings.MESSAGE_URLS,
     refuse=busy,
     database_seconds=settings.DATABASE_WAIT_SECONDS,
@@ -84,9 +83,9 @@ requests = URLRouter(
         path("api/v1/chat", programs.Chat.as_asgi()),
         path("api/v1/runs/<run:run_id>", programs.RunState.as_asgi()),
         path("api/v1/runs/<run:run_id>/stop", programs.RunStop.as_asgi()),
-        path("api/v1/runs/<run:run_id>/events", AuthMiddlewareStack(RunEvents.as_asgi())),
-        path("live/stream/", AuthMiddlewareStack(TabStream.as_asgi())),
-        path("live/test/", AuthMiddlewareStack(PacedStream.as_asgi())),
+        path("api/v1/runs/<run:run_id>/events", SessionMiddlewareStack(RunEvents.as_asgi())),
+        path("live/stream/", SessionMiddlewareStack(TabStream.as_asgi())),
+        path("live/test/", SessionMiddlewareStack(PacedStream.as_asgi())),
         re_path(r"", request_pool),
     ]
 )
@@ -97,7 +96,7 @@ application = fixed_root_path(
             # Only our own pages may open a websocket, because browsers send the session cookie with
             # it.
             "websocket": Origins(
-                with_raw_send(AuthMiddlewareStack(websockets)), settings.LIVE_ORIGINS
+                with_raw_send(SessionMiddlewareStack(websockets)), settings.LIVE_ORIGINS
             ),
         }
     )

@@ -62,7 +62,7 @@ class SharedCache(RedisCache):
             except (RedisError, OSError, ValueError) as error:
                 # A ValueError means a foreign value, which is not a counter.
                 self._away_until = time.monotonic() + AWAY_SECONDS
-                logger.warning("cache.away error=%s", type(error).__name__)
+                logger.warning("cache.unavailable error=%s", type(error).__name__)
         return getattr(self._own, name)(*args, **kwargs)
 
     add = partialmethod(_ask, "add")

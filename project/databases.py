@@ -54,7 +54,7 @@ class PlanningConnection(DeadlineConnection):
     @classmethod
     def connect(cls, conninfo: str = "", **options: Any) -> Self:
         connection = super().connect(conninfo, **options)
-        # Not as an option of the connection, which PgBouncer refuses.
+        # A statement, because PgBouncer refuses it as an option of the connection.
         connection.execute("SET plan_cache_mode = force_generic_plan; SET jit = off")
         return connection
 

@@ -1,6 +1,7 @@
 """Reads settings from the environment, or from the file that ``NAME_FILE`` points to."""
 
 import ipaddress
+import json
 import math
 import os
 import pwd
@@ -69,6 +70,13 @@ def port(name: str, default: int) -> int:
     return int(found)
 
 
+def ports(name: str, default: str) -> list[int]:
+    values = words(name, default)
+    if any(not value.isdecimal() or int(value) > 65535 for value in values):
+        raise ImproperlyConfigured(f"{name} must be ports, separated by commas, not {text(name)!r}")
+    return [int(value) for value in values]
+
+
 def choice(name: str, default: str, choices: Sequence[str]) -> str:
     value = text(name) or default
     if value not in choices:
@@ -101,6 +109,29 @@ def folder(name: str, default: Path, *, files: Mapping[str, int]) -> Path:
         if os.access(path / file, os.F_OK) and not os.access(path / file, mode):
             raise refused(f"its file {file} is not accessible")
     return path
+
+
+def shared_folder(name: str) -> str:
+    """A directory that exists already: an empty one in its place, as without a mount, would look as if
+    all files were lost."""
+    value = text(name)
+    if not os.path.isdir(value) or not os.access(value, os.R_OK | os.W_OK | os.X_OK):
+        raise ImproperlyConfigured(
+            f"{name}={value} is not usable by user {_user()}: it is missing or not writable. Create "
+            "or mount a directory that this user can write to."
+        )
+    return os.path.realpath(value)
+
+
+def json_object(name: str) -> dict[str, object]:
+    """A JSON object. Errors don't quote it, because it may contain a key."""
+    try:
+        found = json.loads(text(name) or "{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ImproperlyConfigured(f"{name} must be a JSON object")
+    return found
 
 
 def _user() -> str:

@@ -13,10 +13,10 @@ from django.conf import settings
 from chat.core.notify import change_notifier
 from chat.core.process import process
 from chat.core.threads import readers
-from chat.core.waiting import end
 from chat.health.checks import checks
 from chat.live.access_monitor import access_monitor
 from chat.live.broadcaster import broadcasters
+from chat.live.writes import tab_writes
 from chat.public_api import answer_stream as programs
 from chat.runs import runner
 from chat.runs.configured_buffer import connected, event_buffer
@@ -32,17 +32,14 @@ STUCK_SECONDS = 18.0
 # Time for the last messages to viewers, which need less.
 GOODBYE_SECONDS = 10.0
 
-_listening: asyncio.Task[None] | None = None
 _open = AsyncExitStack()
 
 
 async def start() -> None:
     """Subscribes to notifications. Starts the embedded runner if the settings say so, otherwise the
     reaper, which ends the runs of lost runners."""
-    global _listening
     process.begins("web", VERSION)
-    _listening = asyncio.create_task(change_notifier.listen(), name="notifications")
-    await _open.enter_async_context(connected(event_buffer))
+    await _open.enter_async_context(connected(change_notifier, event_buffer))
     if settings.RUNNER == "embedded":
         await runner.start()
     else:
@@ -54,27 +51,26 @@ async def stop() -> None:
     """Lets runs finish or interrupts them, then releases all resources. A thread that hangs in the
     database can't prevent the end of the process."""
     process.drains()
-    letting_go = asyncio.create_task(_let_go(), name="let-go")
-    await asyncio.wait({letting_go}, timeout=settings.DRAIN_SECONDS + STUCK_SECONDS)
-    if letting_go.done():
-        letting_go.result()
+    releasing = asyncio.create_task(_release_resources(), name="release-resources")
+    await asyncio.wait({releasing}, timeout=settings.DRAIN_SECONDS + STUCK_SECONDS)
+    if releasing.done():
+        releasing.result()
         return
     logger.error("server.stuck")
-    letting_go.cancel()
+    releasing.cancel()
     # A daemon thread, because the interpreter waits for all other threads before it exits.
     leaving = threading.Timer(GOODBYE_SECONDS, os._exit, [1])
     leaving.daemon = True
     leaving.start()
 
 
-async def _let_go() -> None:
+async def _release_resources() -> None:
     await runner.stop(settings.DRAIN_SECONDS)
     await access_monitor.close()
+    await tab_writes.close()
     await broadcasters.close()
     await log_reader.close()
     await _open.aclose()
-    if _listening is not None:
-        await end(_listening)
     await posts.threads.close()
     await readers.close()
     await programs.threads.close()

@@ -157,7 +157,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 class LineFormatter(_Formatter):
-    """For people: one line, followed by the traceback."""
+    """Format for people: one line, followed by the traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         record.message = self.message_of(record)
@@ -169,7 +169,7 @@ class LineFormatter(_Formatter):
 
 
 class JsonFormatter(_Formatter):
-    """For collectors: one JSON object per line, with the fields of our messages as members.
+    """Format for collectors: one JSON object per line, with the fields of our messages as members.
 
     ``event`` names what happened. For a message in another form (from libraries), ``event`` is
     "log" and ``message`` is its text.

@@ -10,7 +10,7 @@ import os
 import sys
 from contextlib import closing
 
-# Less than the timeout of the container's health check.
+# Shorter than the timeout of the container's health check.
 ANSWER_SECONDS = 4
 
 

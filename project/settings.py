@@ -6,8 +6,9 @@ from pathlib import Path
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
+from chat.upstreams.egress_proxy import EgressProxy
 from project import VERSION as PROJECT_VERSION
-from project import databases, env, keys, languages
+from project import databases, env, keys, languages, mail
 from project.keys import secrets_of
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -33,7 +34,7 @@ DATA_DIR = env.folder(
 
 # --- keys ----------------------------------------------------------------------
 
-# From the environment, or created in DATA_DIR at the first start (mode 0600).
+# Read from the environment, or created in DATA_DIR at the first start (mode 0600).
 SECRET_KEY = env.text("SECRET_KEY") or keys.secret_key(DATA_DIR)
 # Older keys whose sessions and links are still valid, separated by commas.
 SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
@@ -149,10 +150,14 @@ TEMPLATES = [
                 "django.templatetags.static",
                 "chat.web.tags",
                 "chat.web.components",
+                "chat.access_reasons.tags",
                 "chat.accounts.tags",
                 "chat.administration.tags",
                 "chat.conversations.tags",
+                "chat.forks.tags",
                 "chat.imports.tags",
+                "chat.inbox.tags",
+                "chat.message_queue.tags",
                 "chat.organization.tags",
                 "chat.public_api.tags",
             ],
@@ -192,7 +197,7 @@ DATABASES = {
         DATABASE_URL,
         is_prepared=DATABASE_PREPARED,
         # As many as threads of a web process use connections: pages and stops 9, messages over websockets
-        # 5, programs 5, readers of logs 4, downloads 2, checks of access and of sessions 2, and one spare.
+        # 5, programs 5, readers of logs 4, downloads 2, checks of access and of sessions 2, writes of tabs 1.
         # With fewer, a message may wait for a connection that a page has.
         pool_size=int(env.number("DATABASE_POOL", 28, at_least=databases.POOL_KEPT)),
     )
@@ -230,27 +235,13 @@ elif not IS_SQLITE:
 
 # "embedded": the server process executes the runs. "external": `manage.py runner` does.
 RUNNER = env.text("RUNNER", "embedded")
-# Not named "default", because Channels gives every live connection a channel in the default layer.
-# It would be unused, and with Redis a connection without its subscription would be refused.
-CHANNEL_LAYERS = {
-    "notifications": (
-        {
-            "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-            "CONFIG": {"hosts": [REDIS_URL]},
-        }
-        if REDIS_URL
-        else {"BACKEND": "channels.layers.InMemoryChannelLayer"}
-    )
-}
 # Page requests that one process handles at once, and one more if it is a message; further ones wait.
 # More would compete for one core with each other and with every live connection, and need a database
 # connection each.
 MAX_CONCURRENT_REQUESTS = int(env.number("MAX_CONCURRENT_REQUESTS", 4, at_least=1))
-# These don't wait behind pages, because an answer costs money for every second until it is stopped.
-# Only fast views belong here.
-PRIORITY_URLS = r"/r/[0-9a-f-]{36}/stop/"
-# A POST to these comes before other requests that wait: someone has written, and waits for an answer.
-MESSAGE_URLS = r"/c/|/c/[0-9a-f-]{36}/send/|/m/[0-9a-f-]{36}/(edit|retry)/"
+# A POST to these comes before other requests that wait: someone has written, and waits for an answer, or
+# stops one, which costs money for every second until then.
+MESSAGE_URLS = r"/c/|/c/[0-9a-f-]{36}/send/|/m/[0-9a-f-]{36}/(edit|retry)/|/r/[0-9a-f-]{36}/stop/"
 # Address of a runner's own `/healthz`, `/readyz` and `/metrics`; port 0 turns them off.
 RUNNER_HOST = env.text("RUNNER_HOST", "127.0.0.1")
 RUNNER_PORT = env.port("RUNNER_PORT", 0)
@@ -267,24 +258,29 @@ LEASE_SECONDS = env.number("LEASE_SECONDS", 30, at_least=2, at_most=_DAY_SECONDS
 
 # --- LLM servers -------------------------------------------------------------------------
 
-# "wire" is our own transport; "stock" is httpx's, which supports egress proxies.
-UPSTREAM_TRANSPORT = env.choice("UPSTREAM_TRANSPORT", "wire", ("wire", "stock"))
 # Private addresses where servers are allowed, as "network:port" separated by commas
 # ("10.0.0.0/8:1234,192.168.1.5:*"), or "any". LM Studio usually runs on such an address, so an
 # embedded installation allows all of them.
 UPSTREAM_PRIVATE_NETWORKS = env.text(
     "UPSTREAM_PRIVATE_NETWORKS", "any" if RUNNER == "embedded" else ""
 )
+# Ports of this machine that the page for adding servers searches when an administrator presses a button:
+# LM Studio, Ollama, vLLM and llama.cpp.
+SERVER_PORTS = env.ports("SERVER_PORTS", "1234,11434,8000,8080")
 # Loopback ports of this installation itself, which are never allowed for servers.
 OWN_PORTS = [
     port for port in (PORT, RUNNER_PORT, env.port_of(DATABASE_URL), env.port_of(REDIS_URL)) if port
 ]
-# Egress proxy for the stock transport. The usual proxy variables of the environment are ignored.
+# An HTTP egress proxy. The usual proxy variables of the environment are ignored.
 UPSTREAM_PROXY = env.text("UPSTREAM_PROXY")
-if UPSTREAM_PROXY and UPSTREAM_TRANSPORT != "stock":
-    raise ImproperlyConfigured("UPSTREAM_PROXY needs UPSTREAM_TRANSPORT=stock")
-UPSTREAM_CONNECT_SECONDS = env.number("UPSTREAM_CONNECT_SECONDS", 10, at_least=0.1)
-# Until the response headers arrive; a server may have to load a model first.
+if UPSTREAM_PROXY:
+    try:
+        EgressProxy.parse(UPSTREAM_PROXY)
+    except ValueError as error:
+        # The address may contain a password.
+        raise ImproperlyConfigured(f"UPSTREAM_PROXY {error}") from None
+UPSTREAM_CONNECT_SECONDS = 10
+# Seconds until the response headers arrive; a server may have to load a model first.
 UPSTREAM_HEAD_SECONDS = env.number("UPSTREAM_HEAD_SECONDS", 900, at_least=0.1)
 # Without any byte for so long, the connection counts as dead; without any event (comments aside),
 # the answer does.
@@ -301,10 +297,10 @@ RUN_BYTES = int(env.number("RUN_BYTES", 64 * 1024 * 1024, at_least=1024))
 ANSWERS_BYTES = int(env.number("ANSWERS_BYTES", 16 * 1024 * 1024, at_least=_MEBIBYTE))
 # Limits of mockups: number of files, size of one file, size of all files of a version, time for
 # one.
-MOCKUP_FILES = int(env.number("MOCKUP_FILES", 200))
-MOCKUP_FILE_BYTES = int(env.number("MOCKUP_FILE_BYTES", 4 * 1024 * 1024))
-MOCKUP_BUNDLE_BYTES = int(env.number("MOCKUP_BUNDLE_BYTES", 32 * 1024 * 1024))
-MOCKUP_FETCH_SECONDS = env.number("MOCKUP_FETCH_SECONDS", 30, at_least=0.1)
+MOCKUP_FILES = 200
+MOCKUP_FILE_BYTES = 4 * _MEBIBYTE
+MOCKUP_BUNDLE_BYTES = 32 * _MEBIBYTE
+MOCKUP_FETCH_SECONDS = 30
 # Address of the demo servers that `make run` starts; if empty, they are hidden.
 DEMO_UPSTREAM_URL = env.text("DEMO_UPSTREAM_URL")
 # Memory of each process for the HTML of completed answers.
@@ -349,14 +345,55 @@ ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "chat.accounts.adapter.ResetTokenGenerator"  # noqa: S105
 PASSWORD_RESET_TIMEOUT = int(env.number("PASSWORD_RESET_SECONDS", _DAY_SECONDS, at_least=60))
 CSRF_FAILURE_VIEW = "chat.web.views.csrf_failed"
-# Mail is sent only if a mail server is set; otherwise administrators create reset links.
+INVITATION_DAYS = env.number("INVITATION_DAYS", 7, at_least=0.01, at_most=_MOST_DAYS)
+
+# --- mail -----------------------------------------------------------------------------------
+
+# The name or address of a mail server. Without one no mail is sent, and administrators create links to
+# reset a password.
 EMAIL_HOST = env.text("EMAIL_HOST")
 EMAIL_BACKEND = (
-    "django.core.mail.backends.smtp.EmailBackend"
-    if EMAIL_HOST
-    else "django.core.mail.backends.dummy.EmailBackend"
+    "project.mail.EmailBackend" if EMAIL_HOST else "django.core.mail.backends.dummy.EmailBackend"
 )
-INVITATION_DAYS = env.number("INVITATION_DAYS", 7, at_least=0.01, at_most=_MOST_DAYS)
+# If the mail server wants a sign-in.
+EMAIL_HOST_USER = env.text("EMAIL_HOST_USER")
+EMAIL_HOST_PASSWORD = env.text("EMAIL_HOST_PASSWORD")
+# The password as it goes over the line, which logs and errors must not show.
+EMAIL_SECRETS = mail.spellings_of_password(EMAIL_HOST_USER, EMAIL_HOST_PASSWORD)
+# TLS from the start (SSL) or after STARTTLS (TLS), as is usual on ports 465 and 587. With a password,
+# STARTTLS is the default, so that it is never sent in the clear unless somebody sets EMAIL_USE_TLS=0.
+EMAIL_PORT = env.port("EMAIL_PORT", 0)
+EMAIL_USE_SSL = env.flag("EMAIL_USE_SSL", EMAIL_PORT == mail.TLS_PORT)
+EMAIL_USE_TLS = env.flag(
+    "EMAIL_USE_TLS",
+    not EMAIL_USE_SSL and (EMAIL_PORT == mail.STARTTLS_PORT or bool(EMAIL_HOST_PASSWORD)),
+)
+# The default is 465 with SSL, 587 with TLS, otherwise 25.
+EMAIL_PORT = EMAIL_PORT or mail.usual_port(use_ssl=EMAIL_USE_SSL, use_tls=EMAIL_USE_TLS)
+# Files with a certificate of this client and its key, if the mail server wants one. The key may be in
+# the first file, too, and must not be encrypted.
+EMAIL_SSL_CERTFILE = env.text("EMAIL_SSL_CERTFILE")
+EMAIL_SSL_KEYFILE = env.text("EMAIL_SSL_KEYFILE")
+# How long each step waits for the mail server: the connection, and each of its replies.
+EMAIL_TIMEOUT = env.number("EMAIL_TIMEOUT", 10, at_least=0.1, at_most=600)
+# The sender. By default the address in EMAIL_HOST_USER, or noreply at the host of SITE_URL.
+DEFAULT_FROM_EMAIL = mail.sender(
+    "DEFAULT_FROM_EMAIL", mail.default_sender(EMAIL_HOST_USER, SITE_URL)
+)
+# The sender and the beginning of the subject of mail to administrators, which Django can send.
+SERVER_EMAIL = mail.sender("SERVER_EMAIL", DEFAULT_FROM_EMAIL)
+EMAIL_SUBJECT_PREFIX = env.text("EMAIL_SUBJECT_PREFIX") or "[Tributary] "
+# The date of a message in TIME_ZONE instead of UTC.
+EMAIL_USE_LOCALTIME = env.flag("EMAIL_USE_LOCALTIME", False)
+mail.refuse_contradictions(
+    host=EMAIL_HOST,
+    user=EMAIL_HOST_USER,
+    password=EMAIL_HOST_PASSWORD,
+    use_ssl=EMAIL_USE_SSL,
+    use_tls=EMAIL_USE_TLS,
+    certificate=EMAIL_SSL_CERTFILE,
+    key=EMAIL_SSL_KEYFILE,
+)
 
 # --- files, time, language ------------------------------------------------------------------
 
@@ -367,17 +404,37 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = Path(env.text("STATIC_ROOT") or DATA_DIR / "static").resolve()
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 WHITENOISE_AUTOREFRESH = DEBUG
-STORAGES = {
+STORAGES: dict[str, dict[str, object]] = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "chat.core.static_files.HashedStorage"},
 }
+# The storage for the bytes of files, if they are not to be in the database: a directory that all processes
+# share, or the class of a Django storage backend with its options as a JSON object.
+FILES_DIR = env.text("FILES_DIR")
+FILES_BACKEND = env.text("FILES_BACKEND")
+FILES_OPTIONS = env.json_object("FILES_OPTIONS")
+if FILES_DIR and FILES_BACKEND:
+    raise ImproperlyConfigured("FILES_DIR and FILES_BACKEND can’t both be set")
+if FILES_DIR:
+    STORAGES["files"] = {
+        "BACKEND": "chat.core.file_storage.DirectoryStorage",
+        "OPTIONS": {"location": env.shared_folder("FILES_DIR")},
+    }
+elif FILES_BACKEND:
+    STORAGES["files"] = {"BACKEND": FILES_BACKEND, "OPTIONS": FILES_OPTIONS}
+# Where the bytes of new files go: "storage" or "database". Each file is read from where it is.
+NEW_FILES_IN = env.choice(
+    "NEW_FILES_IN",
+    "storage" if "files" in STORAGES else "database",
+    ("storage", "database") if "files" in STORAGES else ("database",),
+)
 # One language for the whole installation, because everyone in a room sees the same rendered answer.
 # English is in the source; other languages are folders of locale/, and DATA_DIR/locale can override
 # texts.
 LOCALE_PATHS = [DATA_DIR / "locale", BASE_DIR / "locale"]
 LANGUAGES = [("en", "English"), *languages.installed(LOCALE_PATHS)]
 LANGUAGE_CODE = env.choice("INTERFACE_LANGUAGE", "en", tuple(code for code, _ in LANGUAGES))
-# Of people whose browser hasn't said theirs yet, and of commands and logs.
+# Used for people whose browser hasn't sent theirs yet, and for commands and logs.
 TIME_ZONE = env.time_zone("TIME_ZONE", "UTC")
 USE_TZ = True
 USE_I18N = True
@@ -392,11 +449,11 @@ MAX_UPLOAD_BYTES = int(env.number("MAX_UPLOAD_BYTES", 20 * 1024 * 1024))
 # Size of a picture, pictures per message, and decoded pixels of a picture.
 PICTURE_BYTES = int(env.number("PICTURE_BYTES", 5 * 1024 * 1024))
 PICTURES_PER_MESSAGE = int(env.number("PICTURES_PER_MESSAGE", 8))
-PICTURE_PIXELS = int(env.number("PICTURE_PIXELS", 50_000_000))
+PICTURE_PIXELS = 50_000_000
 # Remote pictures in answers, which this server fetches on request: the time for one, how many one
 # person can fetch per minute, and allowed private addresses (as in UPSTREAM_PRIVATE_NETWORKS, but
 # here a model chooses the address and not an administrator).
-PICTURE_FETCH_SECONDS = env.number("PICTURE_FETCH_SECONDS", 15, at_least=0.1)
+PICTURE_FETCH_SECONDS = 15
 PICTURES_PER_MINUTE = int(env.number("PICTURES_PER_MINUTE", 20))
 PICTURE_PRIVATE_NETWORKS = env.text("PICTURE_PRIVATE_NETWORKS", "")
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
@@ -408,9 +465,9 @@ IMPORT_BYTES = int(env.number("IMPORT_BYTES", 2048 * _MEBIBYTE))
 IMPORT_MEMORY_BYTES = int(
     env.number("IMPORT_MEMORY_BYTES", 768 * _MEBIBYTE, at_least=256 * _MEBIBYTE)
 )
-# What one import may write to the database: files that are new, texts, and logs of answers.
+# Bytes that one import may write to the database: new files, texts, and logs of answers.
 IMPORT_WRITE_BYTES = int(env.number("IMPORT_WRITE_BYTES", 4096 * _MEBIBYTE, at_least=_MEBIBYTE))
-# What the files of one person may take up, all together. Files of answers count and are always stored.
+# Bytes of all files of one person. Files of answers count and are always stored.
 STORED_BYTES_PER_PERSON = int(
     env.number("STORED_BYTES_PER_PERSON", 20 * 1024 * _MEBIBYTE, at_least=_MEBIBYTE)
 )
@@ -418,6 +475,10 @@ STORED_BYTES_PER_PERSON = int(
 CONNECTIONS_PER_PERSON = int(env.number("CONNECTIONS_PER_PERSON", 200, at_least=1))
 # Runs that one person may have in progress or queued.
 RUNS_PER_PERSON = int(env.number("RUNS_PER_PERSON", 100, at_least=1))
+# Comments in one conversation. Pages get all of them.
+COMMENTS_PER_CONVERSATION = int(env.number("COMMENTS_PER_CONVERSATION", 500, at_least=1))
+# Comments that one person may write in a minute.
+COMMENTS_PER_MINUTE = int(env.number("COMMENTS_PER_MINUTE", 30, at_least=1))
 # Size of a tool result or of the reply to a question, in UTF-8.
 TOOL_RESULT_BYTES = int(env.number("TOOL_RESULT_BYTES", 512 * 1024))
 # How long the claim of a question keeps others from answering it.
@@ -440,6 +501,8 @@ _DISCREET = {
     "secrets": secrets_of(
         *(DATABASE_URL, REDIS_URL, UPSTREAM_PROXY, METRICS_TOKEN),
         *(SECRET_KEY, *SECRET_KEY_FALLBACKS, *ENCRYPTION_KEYS),
+        *EMAIL_SECRETS,
+        *(value for value in FILES_OPTIONS.values() if isinstance(value, str)),
     ),
     "with_texts": DEBUG,
 }
@@ -469,8 +532,6 @@ LOGGING = {
         "daphne": {"level": "WARNING"},
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
-        # Our own modules report an unavailable Redis once; this library would do so every second.
-        "channels_redis": {"level": "CRITICAL"},
         "django.server": {"level": "WARNING"},
         # Anyone can cause this error, which would log a traceback of forty lines each time.
         "django.security.DisallowedHost": {"level": "CRITICAL"},

@@ -8,19 +8,25 @@ import gc
 import logging
 import os
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.core.files.storage import storages
 from django.core.management.base import CommandError
 from django.db import OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
 from django.http.request import validate_host
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from chat.core.static_files import bring_up_to_date
 from project import env
+from project.old_databases import TOO_OLD, is_too_old
 
 
 class HeldElsewhere(Exception):
@@ -89,10 +95,10 @@ def forget_to_collect_what_is_loaded() -> None:
 # `M_MMAP_THRESHOLD` and `M_ARENA_MAX` in malloc.h of glibc.
 _MMAP_THRESHOLD = -3
 _ARENA_MAX = -8
-# More than asyncio's buffer of 256 KiB for each read. With memory of its own, a read took twice the CPU
+# Larger than asyncio's buffer of 256 KiB for each read. With memory of its own, a read took twice the CPU
 # (28 µs instead of 14, with its write), and a few hundred bytes that were kept of it took a page.
 _LARGE_BYTES = 512 * 1024
-# By default there are eight for each processor. Each keeps what its threads have freed, and the threads
+# The default is eight for each processor. Each keeps what its threads have freed, and the threads
 # of one process take turns anyway, because of the GIL: with one arena each, 15 MB were in none's use.
 _ARENAS = 2
 
@@ -126,7 +132,22 @@ def refuse_external_runner_on_sqlite() -> None:
         )
 
 
-def hold_data_dir() -> FileLock | None:
+@contextmanager
+def prepared_process() -> Iterator[None]:
+    """The checks of every process that serves or executes, and the lock that it holds."""
+    refuse_unknown_mode()
+    refuse_wrong_networks()
+    with hold_data_dir():
+        refuse_missing_migrations()
+        refuse_other_keys()
+        refuse_wrong_file_storage()
+        warn_of_renamed_settings()
+        allow_many_files()
+        yield
+
+
+@contextmanager
+def hold_data_dir() -> Iterator[None]:
     """Locks DATA_DIR with SQLite: notifications, the event buffer and the fairness of the queue
     rely on a single process.
 
@@ -134,7 +155,8 @@ def hold_data_dir() -> FileLock | None:
     work across machines.
     """
     if not settings.IS_SQLITE:
-        return None
+        yield
+        return
     lock = FileLock(settings.DATA_DIR / "server.lock")
     try:
         lock.acquire()
@@ -147,21 +169,17 @@ def hold_data_dir() -> FileLock | None:
             % {"pid": held.pid, "directory": settings.DATA_DIR, "advice": ONE_PROCESS},
             returncode=REFUSED,
         ) from None
-    return lock
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def refuse_missing_migrations() -> None:
-    connection = connections["default"]
-    try:
+    refuse_old_database()
+    with _database() as connection:
         executor = MigrationExecutor(connection)
         missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    except OperationalError as error:
-        raise CommandError(
-            gettext("The database doesn’t respond: %(error)s") % {"error": first_line(error)},
-            returncode=TRY_AGAIN,
-        ) from error
-    finally:
-        connection.close()
     if missing:
         told = ngettext(
             "%(count)d database migration is missing. Run: python manage.py migrate",
@@ -169,6 +187,31 @@ def refuse_missing_migrations() -> None:
             len(missing),
         )
         raise CommandError(told % {"count": len(missing)}, returncode=REFUSED)
+
+
+def refuse_old_database() -> None:
+    """Before Django's own check, which would end with a traceback."""
+    if not apps.is_installed("chat"):
+        return
+    with _database() as connection:
+        applied = MigrationRecorder(connection).applied_migrations()
+    if is_too_old(applied):
+        raise CommandError(str(TOO_OLD), returncode=REFUSED)
+
+
+@contextmanager
+def _database() -> Iterator[BaseDatabaseWrapper]:
+    """A connection for one question. Raises ``CommandError`` if the database doesn’t respond."""
+    connection = connections["default"]
+    try:
+        yield connection
+    except OperationalError as error:
+        raise CommandError(
+            gettext("The database doesn’t respond: %(error)s") % {"error": first_line(error)},
+            returncode=TRY_AGAIN,
+        ) from error
+    finally:
+        connection.close()
 
 
 def refuse_missing_static_files() -> None:
@@ -209,6 +252,36 @@ def refuse_wrong_networks() -> None:
         raise CommandError(f"UPSTREAM_PRIVATE_NETWORKS: {error}", returncode=REFUSED) from None
 
 
+def refuse_wrong_file_storage() -> None:
+    """Files in a storage that isn't configured could not be read."""
+    if not apps.is_installed("chat"):
+        return
+    # Imported here, because it needs the app registry.
+    from chat.core import file_storage
+    from chat.models import FileContent
+
+    if file_storage.is_configured():
+        try:
+            storages[file_storage.ALIAS]
+        except Exception as error:
+            # The backend's own text may contain its options.
+            raise CommandError(
+                gettext("FILES_BACKEND can’t be used (%(error)s). Check it and FILES_OPTIONS.")
+                % {"error": type(error).__name__},
+                returncode=REFUSED,
+            ) from None
+        return
+    with _database():
+        count = FileContent.objects.filter(object_name__gt="").count()
+    if count:
+        told = ngettext(
+            "%(count)d file is in a storage that isn’t configured. Set FILES_DIR or FILES_BACKEND again.",
+            "%(count)d files are in a storage that isn’t configured. Set FILES_DIR or FILES_BACKEND again.",
+            count,
+        )
+        raise CommandError(told % {"count": count}, returncode=REFUSED)
+
+
 def refuse_other_keys() -> None:
     """Processes that share a database share their keys."""
     if not apps.is_installed("chat"):
@@ -217,16 +290,10 @@ def refuse_other_keys() -> None:
     from chat.administration.keys import WrongKeys, adopt_keys
 
     try:
-        adopt_keys()
+        with _database():
+            adopt_keys()
     except WrongKeys as wrong:
         raise CommandError(str(wrong), returncode=REFUSED) from None
-    except OperationalError as error:
-        raise CommandError(
-            gettext("The database doesn’t respond: %(error)s") % {"error": first_line(error)},
-            returncode=TRY_AGAIN,
-        ) from error
-    finally:
-        connections["default"].close()
 
 
 def first_line(error: Exception) -> str:

@@ -5,9 +5,10 @@ from django.urls import include, path
 
 # Each feature lists its own. No two of them have an address in common.
 FEATURES = (
-    *("conversations", "organization", "projects", "search", "run_details", "files"),
-    *("artifacts", "questions", "notifications", "tools", "exports", "transfers"),
-    *("accounts", "servers", "health", "web"),
+    *("conversations", "participants", "message_queue", "comments", "organization", "projects"),
+    *("search", "run_details", "files", "artifacts", "questions", "inbox", "mentions", "tools"),
+    *("exports", "transfers", "presence", "drafts", "forks"),
+    *("accounts", "access_reasons", "servers", "titles", "health", "web"),
 )
 
 urlpatterns = [

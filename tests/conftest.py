@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -19,8 +20,9 @@ from xdist.scheduler import LoadScopeScheduling
 from chat.models import Conversation, Membership, Team, TeamRole, Upstream, User, Visibility
 from tests.support import databases
 from tests.support.machine import skip_what_cannot_run
+from tests.support.processes import seed
 from tests.support.schedule import ByResource
-from tests.support.selection import Report, leave_out_slow
+from tests.support.selection import EXHAUSTIVE, Report, leave_out_slow
 from tests.support.servers import PostgreSQL, Redis
 from tests.support.tables import empty_filled_tables
 
@@ -31,6 +33,7 @@ pytest_plugins = [
     "tests.support.run_fixtures",
     "tests.support.answers",
     "tests.support.failures",
+    "tests.support.files",
 ]
 
 MakeUser = Callable[..., User]
@@ -43,6 +46,7 @@ hypothesis.settings.register_profile(
     "same",
     derandomize=True,
     deadline=None,
+    max_examples=100 if EXHAUSTIVE else 40,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "same")
@@ -62,11 +66,21 @@ def pytest_configure(config: pytest.Config) -> None:
     # Half a second per password is for attackers, not for every person in every test.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     # Plain names from the source tree: each Django client would build and index all static files.
+    # What listens on the usual ports of this machine is no business of the tests.
+    settings.SERVER_PORTS = []
     settings.WHITENOISE_AUTOREFRESH = settings.WHITENOISE_USE_FINDERS = True
     TransactionTestCase._fixture_teardown = lambda test: empty_filled_tables()
+    # Until all tests are collected: pytest_collection_finish.
+    gc.disable()
     if not is_worker(config):
         databases.make_run_folder()
         config.pluginmanager.register(Report())
+
+
+def pytest_collection_finish() -> None:
+    """What is collected stays to the end, so the collector need not look at it again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -267,8 +281,9 @@ def private_conversation(alice: User, team: Team) -> Conversation:
 @pytest.fixture
 def signed_in() -> Callable[[User], Client]:
     def sign_in(user: User) -> Client:
+        # Django's `force_login` would take three times as many statements.
         client = Client()
-        client.force_login(user, backend=settings.AUTHENTICATION_BACKENDS[0])
+        client.cookies[settings.SESSION_COOKIE_NAME] = seed.sign_in(user)
         return client
 
     return sign_in

@@ -30,6 +30,7 @@ ENGINE: dict[str, tuple[str, ...]] = {
 # Never views, forms, routes, template tags or administration.
 FEATURES: dict[str, tuple[str, ...]] = {
     "web": (),
+    "access_reasons": (),
     "demo": (),
     "search": (),
     "tools": (),
@@ -37,7 +38,20 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "accounts": ("servers.actions",),
     "artifacts": ("search.sources",),
     "files": ("artifacts.actions", "artifacts.file_rows", "search.sources"),
-    "conversations": ("files.actions", "files.file_counts", "search.sources"),
+    "presence": (),
+    "unread": (),
+    "drafts": (),
+    "mentions": ("search.tokens",),
+    "conversations": (
+        *("files.actions", "files.file_counts", "search.sources", "unread.marks"),
+        *("mentions.records", "mentions.marks"),
+    ),
+    "message_queue": (
+        *("conversations.actions", "conversations.choice_form", "conversations.page"),
+        "files.actions",
+    ),
+    "forks": ("conversations.paths", "files.storage", "search.sources"),
+    "comments": ("conversations.page", "mentions.records"),
     "jobs": (),
     "imports": (
         *("conversations.actions", "conversations.titles", "search.sources"),
@@ -48,17 +62,21 @@ FEATURES: dict[str, tuple[str, ...]] = {
         *("conversations.actions", "conversations.choice_form", "files.actions", "files.storage"),
         *("organization.change_responses", "organization.lines", "organization.undo"),
     ),
+    "participants": ("conversations.actions", "conversations.page", "search.tokens"),
     "run_details": (),
+    "titles": ("conversations.actions", "conversations.choice_form", "conversations.titles"),
     "questions": (
         "search.sources",
         "conversations.actions",
         "conversations.page",
         "conversations.page_parts",
     ),
-    "notifications": ("questions.question_cards",),
+    "inbox": ("questions.question_cards", "unread.marks"),
     "exports": (
-        *("conversations.transcript", "conversations.tags", "questions.question_cards"),
-        *("run_details.log_pages", "jobs"),
+        *("conversations.paths", "conversations.transcript", "conversations.tags"),
+        "conversations.change_lines",
+        "questions.question_cards",
+        *("run_details.log_pages", "jobs", "access_reasons.actions"),
     ),
     "transfers": (
         *("exports.many", "exports.zip_job", "imports.formats", "imports.jobs", "imports.uploads"),
@@ -71,17 +89,19 @@ FEATURES: dict[str, tuple[str, ...]] = {
     # The site lists the records that features show there.
     "administration": (
         *("accounts.admin", "servers.admin", "files.admin", "conversations.actions"),
-        *("run_details.facts", "health.report"),
+        "conversations.change_lines",
+        *("run_details.facts", "health.report", "search.find"),
+        *("exports.html_form", "exports.reading"),
     ),
 }
 # The demo is a server of its own.
-DEMO_MAY = ("wire", "events")
+DEMO_MAY: tuple[str, ...] = ()
 # They put the parts together. Nobody imports them.
 COMPOSITION = ("apps", "management")
 # Libraries that only some packages may import.
 RESERVED: dict[str, tuple[str, ...]] = {
     "httpx": ("upstreams",),
-    "channels": ("core", "live", "public_api", "health", "management"),
+    "channels": ("live", "public_api", "health", "management"),
     "daphne": ("management",),
     "prometheus_client": ("core",),
 }
@@ -281,7 +301,7 @@ FORBIDDEN = [
     ("chat.live.broadcaster", "from chat.public_api import endpoints"),
     ("chat.questions.views", "from chat.conversations.views.messages import send"),
     ("chat.files.views", "from chat.conversations.actions import messages"),
-    ("chat.demo.server", "from chat.models import Run"),
+    ("chat.demo.application", "from chat.models import Run"),
     ("chat.servers.views", "from chat.apps import ChatConfig"),
     ("chat.live.websocket", "from project.server import server"),
     ("chat.health.report", "from project import VERSION"),

@@ -116,6 +116,25 @@ def test_equal_call_ids_are_matched_in_order(subtests: pytest.Subtests) -> None:
             assert outputs(merge([first, second])) == ["first", "second"]
 
 
+def test_outcome_belongs_to_the_call_of_its_id_and_tool(subtests: pytest.Subtests) -> None:
+    two = [call("a"), call("b")]
+    tools = [call("a", tool="look"), call("a", tool="find")]
+    unnamed = [call(None, tool="look"), call(None, tool="find")]
+    cases = {
+        "in another order": (two, [done("b", "B"), done("a", "A")], ["A", "B"]),
+        "only of the second": (two, [done("b", "B")], [None, "B"]),
+        "of an unknown id": (two, [done("c", "C")], [None, None]),
+        "of the other tool": (tools, [done("a", "F", tool="find")], [None, "F"]),
+        "of the other tool, without ids": (unnamed, [done(None, "F", tool="find")], [None, "F"]),
+    }
+
+    for name, (asked, answered, expected) in cases.items():
+        with subtests.test(name):
+            merged = merge([run(*asked, ending=WAITING), run(*answered)])
+
+            assert outputs(merged) == expected
+
+
 def test_server_side_calls_stay_in_place() -> None:
     searched = ToolCallItem(
         tool="search", arguments={}, output="found", provider_info=ProviderInfo(type="builtin")

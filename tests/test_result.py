@@ -5,7 +5,7 @@ import json
 import pytest
 
 from chat import dialects
-from chat.dialects.base import Ending, Parser
+from chat.dialects.base import Parser
 from chat.events import (
     ActivityStep,
     ArtifactUpdate,
@@ -15,6 +15,7 @@ from chat.events import (
     Citation,
     CitationAdd,
     ContextFork,
+    Ending,
     Error,
     ErrorInfo,
     Event,

@@ -2,68 +2,174 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import fields
 from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import (
-    Case,
+    BooleanField,
     Exists,
+    ExpressionWrapper,
     F,
-    Func,
-    IntegerField,
     Model,
     OuterRef,
     Q,
     QuerySet,
-    Subquery,
-    Value,
-    When,
 )
 from django.http import Http404
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 
+from chat.access import rule
 from chat.access.not_here import NOT_HERE
-from chat.access.projects import readers_of_project
+from chat.access.projects import visible_projects
 from chat.core.prepared import Prepared
 from chat.models import (
     OPEN_STATUSES,
+    AccessReason,
     Artifact,
+    Comment,
     Conversation,
+    ConversationChange,
+    ConversationContext,
+    Fork,
     Membership,
     Message,
     Mockup,
+    Participant,
     Pin,
     ProjectAccess,
-    ProjectMember,
-    ProjectRole,
     Question,
+    QuestionStatus,
+    QueuedMessage,
     Run,
+    Team,
     Tool,
     User,
-    Visibility,
 )
-from chat.models.conversation import is_written_by
-from chat.models.project import PROJECT_WRITING_ROLES
-from chat.models.team import WRITING_ROLES
+
+ONLY_MANAGERS = gettext_lazy("Only managers of this conversation can do this.")
+
+
+def visible_conversations(person: Any) -> QuerySet[Conversation]:
+    """The conversations that a person may read. As in `chat.access.rule`, the person is a user, a
+    placeholder or a column of an outer query."""
+    return rule.for_person(Conversation.objects.all(), person).filter(rule.READS)
+
+
+def writable_conversations(person: Any) -> QuerySet[Conversation]:
+    """The conversations that a person may read and write in."""
+    return rule.for_person(Conversation.objects.all(), person).filter(rule.WRITES)
+
+
+def managed_conversations(person: Any) -> QuerySet[Conversation]:
+    """The conversations that a person may rename, share, move and delete."""
+    return rule.for_person(Conversation.objects.all(), person).filter(rule.MANAGES)
+
+
+def trashed_conversations(person: Any) -> QuerySet[Conversation]:
+    """The deleted conversations that the person may restore: those that they manage."""
+    return rule.for_person(Conversation.objects.all(), person).filter(rule.RESTORES)
+
+
+def own_trashed_conversations(person: Any) -> QuerySet[Conversation]:
+    """The person's own deleted conversations, which they may also delete for ever."""
+    return rule.for_person(Conversation.objects.all(), person).filter(rule.ERASES)
+
+
+def owned_conversations(user: User) -> QuerySet[Conversation]:
+    """The conversations of a person, also with a disabled account, in the teams that they are on: what is in
+    a team that they have left is no longer theirs."""
+    return Conversation.objects.filter(rule.IS_OWNED, owner=user)
+
+
+def conversations_shared_with(team: Team) -> QuerySet[Conversation]:
+    """The conversations that everyone on the team reads, in projects and in the trash, too."""
+    return Conversation.objects.filter(rule.IS_SHARED_WITH_EVERYONE, team=team)
 
 
 def may_write(user: User, conversation: Conversation) -> bool:
     """Whether this user, who may see the conversation, may also write in it. If `get_conversation`
     has loaded it for them, this is as of then."""
-    known = conversation.writing_of
-    if known is not None and known[0] == user.pk:
-        return known[1]
-    return Conversation.objects.written_by(user).filter(pk=conversation.pk).exists()
+    context = conversation.context
+    if context is not None and context.user_pk == user.pk:
+        return context.may_write
+    return writable_conversations(user).filter(pk=conversation.pk).exists()
+
+
+def may_manage(user: User, conversation: Conversation) -> bool:
+    """Whether this user may rename, share, move and delete the conversation, as `may_write`."""
+    context = conversation.context
+    if context is not None and context.user_pk == user.pk:
+        return context.may_manage
+    return managed_conversations(user).filter(pk=conversation.pk).exists()
+
+
+def check_may_manage(user: User, conversation: Conversation) -> None:
+    """As of now, for actions whose caller has loaded the conversation before. Raises
+    ``PermissionDenied``."""
+    if not managed_conversations(user).filter(pk=conversation.pk).exists():
+        raise PermissionDenied(str(ONLY_MANAGERS))
+
+
+def may_see_settings(user: User, conversation: Conversation) -> bool:
+    """True if this user, who may see the conversation, may also see how its answers were asked for: system
+    prompts, parameters, definitions of tools, and what servers repeat of them. They are its writers',
+    unless it shows them to its readers. Every place that shows them asks this."""
+    return conversation.shows_settings or may_write(user, conversation)
+
+
+def get_conversation_to_fork(user: User, public_id: UUID) -> Conversation:
+    """A conversation for somebody who may copy it into one of their own. Raises as ``get_conversation``
+    does."""
+    conversation = get_conversation(user, public_id)
+    _check_may_fork(user, conversation)
+    return conversation
+
+
+def get_message_to_fork(user: User, public_id: UUID) -> Message:
+    """A message at which somebody may do that. Raises as ``get_conversation`` does."""
+    message = get_message(user, public_id)
+    _check_may_fork(user, message.conversation)
+    return message
+
+
+def _check_may_fork(user: User, conversation: Conversation) -> None:
+    if not context_of(user, conversation).may_fork:
+        raise PermissionDenied(gettext("You can’t create conversations in this team."))
+
+
+def is_seen_by_others(conversation: Conversation) -> bool:
+    """Whether anybody but its owner is there to see the conversation."""
+    if conversation.is_shared:
+        return True
+    context = conversation.context
+    if context is not None:
+        return context.has_participants
+    return Participant.objects.filter(conversation=conversation.pk).exists()
+
+
+def context_of(user: User, conversation: Conversation) -> ConversationContext:
+    """The context with which `get_conversation` has loaded the conversation for this user, or a new one.
+    Raises ``Http404``."""
+    context = conversation.context
+    if context is None or context.user_pk != user.pk:
+        context = get_conversation(user, conversation.public_id).context
+    assert context is not None
+    return context
 
 
 def get_conversation(user: User, public_id: UUID, *, for_write: bool = False) -> Conversation:
     if not user.is_authenticated or not user.is_active:
         raise Http404(NOT_HERE)
-    conversation = _visible_conversation.first(user=user.pk, public_id=public_id)
+    conversation: Conversation | None = _visible_conversation.first(
+        user=user.pk, public_id=public_id
+    )
     if conversation is None:
         raise Http404(NOT_HERE)
-    conversation.writing_of = (user.pk, writes_in(user, conversation))
+    facts = {name: bool(vars(conversation).pop(name)) for name in _FACTS}
+    conversation.context = ConversationContext(user_pk=user.pk, **facts)
     if for_write and not may_write(user, conversation):
         raise PermissionDenied(_read_only(conversation))
     return conversation
@@ -71,63 +177,44 @@ def get_conversation(user: User, public_id: UUID, *, for_write: bool = False) ->
 
 def _read_only(conversation: Conversation) -> str:
     project = conversation.project
-    if project is not None and project.access == ProjectAccess.MEMBERS:
+    context = conversation.context
+    is_project_known = context is not None and context.reads_project
+    if project and is_project_known and project.access == ProjectAccess.MEMBERS:
         return gettext(
             "You have read-only access. Ask a manager of the project %(project)s for write access."
         ) % {"project": project.name}
-    return gettext("You have read-only access. Ask a team owner for write access.")
+    return gettext(
+        "You have read-only access. Ask a manager of this conversation for write access."
+    )
 
 
-_visible_conversation = Prepared(
+# The tools of the team are not for guests.
+_HAS_TOOLS = Q(Exists(Tool.objects.filter(team=OuterRef("team")))) & ~rule.IS_GUEST
+_FACTS = tuple(each.name for each in fields(ConversationContext) if each.name != "user_pk")
+_visible_conversation: Prepared[Any] = Prepared(
     lambda user, public_id: (
-        Conversation.objects.visible_to(user)  # type: ignore[no-redef]  # by the annotations
+        visible_conversations(user)
         .select_related("team", "owner", "upstream", "project")
         .annotate(
-            **roles_of(user),
+            may_write=ExpressionWrapper(rule.WRITES, BooleanField()),
+            may_manage=ExpressionWrapper(rule.MANAGES, BooleanField()),
+            has_participants=ExpressionWrapper(rule.HAS_PARTICIPANTS, BooleanField()),
+            is_guest=ExpressionWrapper(rule.IS_GUEST, BooleanField()),
+            reads_project=Exists(visible_projects(user).filter(pk=OuterRef("project"))),
             is_pinned=Exists(Pin.objects.filter(user=user, conversation=OuterRef("pk"))),
             has_tools=Exists(
                 Conversation.tools.through.objects.filter(conversation=OuterRef("pk"))
             ),
-            team_has_tools=Exists(Tool.objects.filter(team=OuterRef("team"))),
+            team_has_tools=ExpressionWrapper(_HAS_TOOLS, BooleanField()),
+            was_opened=Exists(AccessReason.objects.filter(conversation=OuterRef("pk"))),
+            has_queue=Exists(QueuedMessage.objects.filter(conversation=OuterRef("pk"))),
+            may_fork=ExpressionWrapper(rule.FORKS, BooleanField()),
+            is_fork=Exists(Fork.objects.filter(conversation=OuterRef("pk"))),
+            was_changed=Exists(ConversationChange.objects.filter(conversation=OuterRef("pk"))),
         )
-        # The user may have been loaded a while ago, or only their key is known.
-        .alias(is_active=F("team__memberships__user__is_active"))
-        .filter(public_id=public_id, is_active=True)
+        .filter(public_id=public_id)
     )
 )
-
-
-def roles_of(user: Any) -> dict[str, Any]:
-    """Columns of `Conversation.objects.visible_to` this user: the role in the team by which a
-    conversation is visible, and that in its project (`is_read_by`)."""
-    selected = ProjectMember.objects.filter(
-        project=OuterRef("project"), project__team=OuterRef("team"), user=user
-    )
-    everyone = When(
-        project__access=ProjectAccess.TEAM, project__team=F("team"), then=Value(ProjectRole.WRITER)
-    )
-    return {
-        "role": F("team__memberships__role"),
-        "project_role": Case(everyone, default=Subquery(selected.values("role")[:1])),
-    }
-
-
-def writes_in(user: User, row: Conversation) -> bool:
-    """Whether this user may write in a conversation that was loaded with `roles_of` them."""
-    return is_written_by(
-        user.pk,
-        owner=row.owner_id,
-        visibility=row.visibility,
-        role=_annotated(row, "role"),
-        project_role=_annotated(row, "project_role"),
-    )
-
-
-def project_role_of(row: Conversation) -> str | None:
-    """The role in its project of the user for whom `get_conversation` has loaded it; ``None`` also where
-    they may not read the project."""
-    role: str | None = _annotated(row, "project_role")
-    return role
 
 
 def _annotated(row: Model, name: str) -> Any:
@@ -137,43 +224,51 @@ def _annotated(row: Model, name: str) -> Any:
 
 def readers_of(conversation: Conversation) -> QuerySet[Membership]:
     """The memberships, with their users, by which a conversation may be read."""
-    readers = Membership.objects.filter(team_id=conversation.team_id, user__is_active=True)
-    return readers.filter(_reads(conversation)).select_related("user")
+    return members_among(visible_conversations(OuterRef("user")), conversation)
 
 
 def writers_of(conversation: Conversation) -> QuerySet[Membership]:
-    """Of `readers_of` those who may write in it: `is_written_by`."""
-    writers = readers_of(conversation).filter(role__in=WRITING_ROLES)
-    project = conversation.project
-    if project is None or project.access == ProjectAccess.TEAM:
-        return writers
-    selected = project.memberships.filter(role__in=PROJECT_WRITING_ROLES).values("user")
-    return writers.filter(Q(user=conversation.owner_id) | Q(user__in=selected))
+    """The members of `readers_of` who may write."""
+    return members_among(writable_conversations(OuterRef("user")), conversation)
 
 
-def _reads(conversation: Conversation) -> Q:
-    project = conversation.project
-    if conversation.visibility == Visibility.TEAM:
-        return Q()
-    owner = Q(user=conversation.owner_id)
-    if conversation.visibility == Visibility.PRIVATE or project is None:
-        return owner
-    return owner | Q(user__in=readers_of_project(project))
+def managers_of(conversation: Conversation) -> QuerySet[Membership]:
+    """The members of `readers_of` who may manage the conversation."""
+    return members_among(managed_conversations(OuterRef("user")), conversation)
 
 
-def get_own_conversation(user: User, public_id: UUID) -> Conversation:
-    """For what only the owner may do: share, delete. Raises as ``get_conversation`` does."""
-    conversation = get_conversation(user, public_id, for_write=True)
-    if conversation.owner_id != user.pk:
-        raise PermissionDenied(gettext("Only the owner of this conversation can do this."))
+def members_among(
+    theirs: QuerySet[Conversation], conversation: Conversation
+) -> QuerySet[Membership]:
+    members = Membership.objects.filter(team=conversation.team_id).select_related("user")
+    return members.filter(Exists(theirs.filter(pk=conversation.pk)))
+
+
+def get_managed_conversation(user: User, public_id: UUID) -> Conversation:
+    """A conversation for actions of its managers: rename, share, move, delete. Raises as
+    ``get_conversation`` does."""
+    conversation = get_conversation(user, public_id)
+    if not may_manage(user, conversation):
+        raise PermissionDenied(str(ONLY_MANAGERS))
     return conversation
 
 
 def get_trashed_conversation(user: User, public_id: UUID) -> Conversation:
-    """For what its owner may do with a conversation in the trash. Raises ``Http404``."""
+    """A conversation in the trash for its managers, who may restore it. Raises ``Http404``."""
+    return _trashed(user, public_id, trashed_conversations)
+
+
+def get_own_trashed_conversation(user: User, public_id: UUID) -> Conversation:
+    """A conversation in the trash for its owner, who may delete it for ever. Raises ``Http404``."""
+    return _trashed(user, public_id, own_trashed_conversations)
+
+
+def _trashed(
+    user: User, public_id: UUID, theirs: Callable[[Any], QuerySet[Conversation]]
+) -> Conversation:
     if not user.is_authenticated or not user.is_active:
         raise Http404(NOT_HERE)
-    rows = Conversation.objects.in_trash_of(user).select_related("team", "owner")
+    rows = theirs(user).select_related("team", "owner")
     conversation = rows.filter(public_id=public_id).first()
     if conversation is None:
         raise Http404(NOT_HERE)
@@ -210,7 +305,7 @@ _run: Prepared[Any] = Prepared(
 
 
 def get_question(user: User, public_id: UUID, *, for_write: bool = False) -> Question:
-    """What a run in a conversation waits for. Raises as ``get_conversation`` does."""
+    """A question that a run in a conversation waits for. Raises as ``get_conversation`` does."""
     question = (
         Question.objects.filter(public_id=public_id)
         .select_related("conversation", "run__upstream", "claimed_by", "answered_by")
@@ -224,21 +319,15 @@ def get_question(user: User, public_id: UUID, *, for_write: bool = False) -> Que
     return question
 
 
-def questions_for(user: User) -> QuerySet[Question]:
-    """What this user may answer: open questions, in conversations that they may write in, and not
+def questions_for(person: Any) -> QuerySet[Question]:
+    """The open questions that somebody may answer: in conversations that they may write in, and not
     followed by a message or replaced by another attempt."""
-    if not user.is_authenticated or not user.is_active:
-        return Question.objects.none()
-    return _questions_for(user)
-
-
-def _questions_for(user: Any) -> QuerySet[Question]:
     later = Message.objects.filter(
         parent=OuterRef("run__message__parent"), pk__gt=OuterRef("run__message")
     )
-    # For each open question its conversation is looked up. A list of all conversations that somebody
+    # The conversation is looked up for each open question. A list of all conversations that somebody
     # may write in would be made first, and takes milliseconds for ten thousand.
-    written = Conversation.objects.written_by(user).filter(pk=OuterRef("conversation"))
+    written = writable_conversations(person).filter(pk=OuterRef("conversation"))
     return Question.objects.filter(
         ~Exists(later),
         Exists(written),
@@ -247,23 +336,127 @@ def _questions_for(user: Any) -> QuerySet[Question]:
     )
 
 
+def with_audience(questions: QuerySet[Question]) -> QuerySet[Question]:
+    """The questions with what their ``is_seen_by_others`` tells."""
+    has_audience = ExpressionWrapper(rule.is_shared("conversation"), BooleanField())
+    return questions.annotate(has_audience=has_audience)
+
+
 def answered_questions_for(user: User) -> QuerySet[Question]:
     """Settled questions of the conversations that this user may write in, the newest first."""
-    if not user.is_authenticated or not user.is_active:
-        return Question.objects.none()
     return (
         Question.objects.filter(
-            conversation__in=Conversation.objects.written_by(user), answered_at__isnull=False
+            conversation__in=writable_conversations(user), answered_at__isnull=False
         )
         .exclude(status__in=OPEN_STATUSES)
         .order_by("-answered_at", "-pk")
     )
 
 
-def count_of_questions(user: Any) -> Subquery:
-    """The number of `questions_for`, as a column of another query."""
-    counted = _questions_for(user).order_by().annotate(count=Func(F("pk"), function="COUNT"))
-    return Subquery(counted.values("count"), output_field=IntegerField())
+def addressed_to(user: Any) -> Q:
+    """The questions that are for this user: of answers that they asked for, of their own conversations, and
+    those that they answer already."""
+    is_claimed = Q(status=QuestionStatus.CLAIMED, claimed_by=user)
+    return is_claimed | Q(run__requested_by=user) | Q(conversation__owner=user)
+
+
+def get_queued_message(user: User, public_id: UUID) -> QueuedMessage:
+    """A queued message, for people who may write in its conversation. Raises as
+    ``get_conversation`` does."""
+    rows = QueuedMessage.objects.select_related("conversation", "author")
+    queued = rows.filter(public_id=public_id).first()
+    if queued is None:
+        raise Http404(NOT_HERE)
+    queued.conversation = get_conversation(user, queued.conversation.public_id, for_write=True)
+    return queued
+
+
+def get_own_queued_message(user: User, public_id: UUID) -> QueuedMessage:
+    """A queued message for its author, who may edit it. Raises as ``get_conversation`` does."""
+    queued = get_queued_message(user, public_id)
+    if queued.author_id != user.pk:
+        raise PermissionDenied(gettext("Only the author of this message can edit it."))
+    return queued
+
+
+def get_removable_queued_message(user: User, public_id: UUID) -> QueuedMessage:
+    """A queued message for people who may remove it. Raises as ``get_conversation`` does."""
+    queued = get_queued_message(user, public_id)
+    if not may_remove_queued(user, queued.conversation, author_pk=queued.author_id):
+        raise PermissionDenied(
+            gettext(
+                "Only the author of this message and managers of this conversation can remove it."
+            )
+        )
+    return queued
+
+
+def may_remove_queued(user: User, conversation: Conversation, *, author_pk: int) -> bool:
+    """Whether this user, who may write in the conversation, may remove a queued message of this
+    author."""
+    return author_pk == user.pk or may_manage(user, conversation)
+
+
+def get_comment(user: User, public_id: UUID) -> Comment:
+    """A comment, for everybody who may read its conversation: they may also reply. Raises ``Http404``."""
+    rows = Comment.objects.select_related("conversation", "message", "author", "thread__author")
+    comment = rows.filter(public_id=public_id).first()
+    if comment is None:
+        raise Http404(NOT_HERE)
+    comment.conversation = get_conversation(user, comment.conversation.public_id)
+    return comment
+
+
+def get_own_comment(user: User, public_id: UUID) -> Comment:
+    """A comment for its author, who may edit it. Raises as ``get_conversation`` does."""
+    comment = get_comment(user, public_id)
+    if comment.author_id != user.pk or comment.is_deleted:
+        raise PermissionDenied(gettext("Only the author of this comment can edit it."))
+    return comment
+
+
+def get_removable_comment(user: User, public_id: UUID) -> Comment:
+    """A comment for people who may delete it. Raises as ``get_conversation`` does."""
+    comment = get_comment(user, public_id)
+    if not may_remove_comment(user, comment.conversation, author_pk=comment.author_id):
+        raise PermissionDenied(
+            gettext(
+                "Only the author of this comment and managers of this conversation can delete it."
+            )
+        )
+    return comment
+
+
+def may_remove_comment(user: User, conversation: Conversation, *, author_pk: int | None) -> bool:
+    """True if this user, who may read the conversation, may delete a comment of this author."""
+    return author_pk == user.pk or may_manage(user, conversation)
+
+
+def get_resolvable_thread(user: User, public_id: UUID) -> Comment:
+    """The first comment of a thread, for people who may resolve and reopen it. Raises as
+    ``get_conversation`` does."""
+    comment = get_comment(user, public_id)
+    if comment.thread_id is not None:
+        raise Http404(NOT_HERE)
+    if not may_resolve(user, comment.conversation, author_pk=comment.author_id):
+        raise PermissionDenied(
+            gettext("Only people who can write here and whoever began this thread can resolve it.")
+        )
+    return comment
+
+
+def may_resolve(user: User, conversation: Conversation, *, author_pk: int | None) -> bool:
+    """True if this user, who may read the conversation, may resolve a thread that this person began."""
+    return author_pk == user.pk or may_write(user, conversation)
+
+
+def readers_among(people: Iterable[int], room: UUID) -> frozenset[int]:
+    """The people, as keys, who may read the conversation, of these. Two statements for all."""
+    conversation = Conversation.objects.filter(public_id=room).first()
+    if conversation is None:
+        return frozenset()
+    members = readers_of(conversation).filter(user__in=set(people))
+    return frozenset(members.values_list("user", flat=True))
 
 
 def get_artifact(user: User, public_id: UUID) -> Artifact:
@@ -286,4 +479,4 @@ def may_read(actor: User, conversation: Conversation) -> bool:
     """Whether this user may read the conversation as a member, not as an administrator."""
     if conversation.owner_id == actor.pk:
         return True
-    return Conversation.objects.visible_to(actor).filter(pk=conversation.pk).exists()
+    return visible_conversations(actor).filter(pk=conversation.pk).exists()

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, QuerySet
 from django.http import Http404
 
-from chat.access.conversations import get_conversation
+from chat.access.conversations import get_conversation, visible_conversations
 from chat.access.not_here import NOT_HERE
 from chat.access.projects import get_project, visible_projects
 from chat.models import Attachment, Conversation, StoredFile, User
@@ -34,10 +34,8 @@ def _shares(user: User, file: StoredFile) -> bool:
 
 def conversations_with(user: User, file: StoredFile) -> QuerySet[Conversation]:
     """The conversations that the user may see in which a shared file was sent."""
-    if not user.is_authenticated or not user.is_active:
-        return Conversation.objects.none()
     sent = Attachment.objects.filter(file=file, message__conversation=OuterRef("pk"))
-    return Conversation.objects.visible_to(user).filter(Exists(sent)).order_by("pk")
+    return visible_conversations(user).filter(Exists(sent)).order_by("pk")
 
 
 def shared_files(user: User, project_pk: int) -> QuerySet[StoredFile]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 from django.http import Http404
 
 from chat.access.not_here import NOT_HERE
-from chat.models import Job, JobKind, JobStatus, Team, TeamRole, User
+from chat.models import Job, JobKind, JobScope, JobStatus, Team, TeamRole, User
 
 
 def owned_teams(user: User) -> QuerySet[Team]:
@@ -18,10 +19,13 @@ def owned_teams(user: User) -> QuerySet[Team]:
 
 
 def jobs_of(user: User) -> QuerySet[Job]:
-    """The user's own jobs, the newest first."""
+    """The user's own jobs that have not expired, the newest first; without exports that they may not make
+    any more: those of a team for its owners, those of everything for administrators."""
     if not user.is_authenticated or not user.is_active:
         return Job.objects.none()
-    return Job.objects.visible_to(user).select_related("team")
+    is_allowed = ~Q(scope=JobScope.TEAM) | Q(team__in=owned_teams(user).order_by())
+    mine = Job.objects.filter(is_allowed, user=user, expires_at__gt=Now()).select_related("team")
+    return mine if user.is_staff else mine.exclude(scope=JobScope.ALL)
 
 
 def get_job(user: User, public_id: UUID) -> Job:

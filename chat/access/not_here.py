@@ -1,4 +1,4 @@
-"""What is said of an object that a user may not see."""
+"""The text for an object that a user may not see."""
 
 from __future__ import annotations
 

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import (
-    Q,
-    QuerySet,
-)
+from django.db.models import BooleanField, Exists, OuterRef, Q, QuerySet, Value
 from django.http import Http404
 from django.utils.translation import gettext
 
+from chat.access import rule
 from chat.access.not_here import NOT_HERE
-from chat.models import (
-    Project,
-    ProjectAccess,
-    User,
-)
+from chat.models import Project, ProjectAccess, User
 
 
-def visible_projects(user: User) -> QuerySet[Project]:
-    """The projects whose shared conversations, files and instructions this user may read."""
-    if not user.is_authenticated or not user.is_active:
-        return Project.objects.none()
-    return Project.objects.visible_to(user)
+def visible_projects(person: Any) -> QuerySet[Project]:
+    """The projects whose shared conversations, files and instructions a person may read. As in
+    `chat.access.rule`, the person is a user, a placeholder or a column of an outer query."""
+    return rule.for_person(Project.objects.all(), person).filter(rule.READS_PROJECT)
 
 
-def writable_projects(user: User) -> QuerySet[Project]:
-    """The projects in which this user may write, and into which they may move conversations."""
-    if not user.is_authenticated or not user.is_active:
-        return Project.objects.none()
-    return Project.objects.written_by(user)
+def writable_projects(person: Any) -> QuerySet[Project]:
+    """The projects in which a person may write, and into which they may move conversations."""
+    return rule.for_person(Project.objects.all(), person).filter(rule.WRITES_IN_PROJECT)
 
 
 def managed_projects(user: User) -> QuerySet[Project]:
     """The projects that this user may change and delete."""
-    if not user.is_authenticated or not user.is_active:
-        return Project.objects.none()
-    return Project.objects.managed_by(user)
+    return rule.for_person(Project.objects.all(), user).filter(rule.MANAGES_PROJECT)
+
+
+def _with_managed_members(user: User) -> QuerySet[Project]:
+    return rule.for_person(Project.objects.all(), user).filter(rule.MANAGES_MEMBERS)
 
 
 def get_project(
@@ -60,9 +54,10 @@ def get_project(
 def get_project_with_members(user: User, public_id: UUID) -> Project:
     """A project whose members this user may change. Owners and admins of its team may, also where
     they don't read the project: they may be shown its name and its members, and nothing else."""
-    readable = Q(pk__in=visible_projects(user).values("pk"))
-    projects = Project.objects.filter(public_id=public_id).select_related("team")
-    project = projects.filter(readable | _may_change_members(user)).first()
+    projects = rule.for_person(Project.objects.select_related("team"), user).filter(
+        rule.READS_PROJECT | rule.MANAGES_MEMBERS
+    )
+    project = projects.filter(public_id=public_id).first()
     if project is None:
         raise Http404(NOT_HERE)
     if not may_manage_members(user, project):
@@ -70,29 +65,28 @@ def get_project_with_members(user: User, public_id: UUID) -> Project:
     return project
 
 
-def _may_change_members(user: User) -> Q:
-    return Q(pk__in=Project.objects.with_members_managed_by(user).values("pk"))
-
-
 def may_read_project(user: User, project: Project) -> bool:
     return visible_projects(user).filter(pk=project.pk).exists()
 
 
 def may_write_in_project(user: User, project: Project) -> bool:
-    return Project.objects.written_by(user).filter(pk=project.pk).exists()
+    return writable_projects(user).filter(pk=project.pk).exists()
 
 
 def may_manage_project(user: User, project: Project) -> bool:
-    return Project.objects.managed_by(user).filter(pk=project.pk).exists()
+    return managed_projects(user).filter(pk=project.pk).exists()
 
 
 def may_manage_members(user: User, project: Project) -> bool:
-    return Project.objects.with_members_managed_by(user).filter(pk=project.pk).exists()
+    return _with_managed_members(user).filter(pk=project.pk).exists()
 
 
-def readers_of_project(project: Project) -> QuerySet[User]:
-    """The people who may read what is shared with the project."""
-    people = User.objects.filter(memberships__team=project.team_id, is_active=True)
-    if project.access == ProjectAccess.MEMBERS:
-        people = people.filter(project_memberships__project=project)
+def readers_of_project(project: Project, *, new_access: str = "") -> QuerySet[User]:
+    """The people who may read what is shared with the project, or who might if its access were another."""
+    reads = rule.READS_PROJECT
+    if new_access:
+        is_for_team = Value(new_access == ProjectAccess.TEAM, output_field=BooleanField())
+        reads = rule.reads_project(Q(is_for_team))
+    theirs = rule.for_person(Project.objects.filter(pk=project.pk), OuterRef("pk")).filter(reads)
+    people = User.objects.filter(Exists(theirs), memberships__team=project.team_id)
     return people.order_by("name", "email")

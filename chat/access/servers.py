@@ -19,8 +19,8 @@ from chat.models import (
 
 
 def usable_upstreams(user: User, *, without_models: bool = False) -> QuerySet[Upstream]:
-    """The servers that a user may send to: every enabled one, for anyone who is signed in. Those
-    without a list of models only ``without_models``: whoever uses them must name a model."""
+    """The servers that a user may send to: every enabled one, for anyone who is signed in. Servers
+    without a list of models are included with ``without_models``, for callers that name a model."""
     if not user.is_authenticated or not user.is_active:
         return Upstream.objects.none()
     # The demo servers in the order of set-up: the first shows the most.

@@ -8,8 +8,10 @@ from uuid import UUID
 from django.core.exceptions import PermissionDenied
 from django.db.models import (
     Exists,
+    F,
     OuterRef,
     Prefetch,
+    Q,
     QuerySet,
     Subquery,
 )
@@ -19,6 +21,7 @@ from django.utils.translation import gettext
 from chat.access.not_here import NOT_HERE
 from chat.models import (
     AccessToken,
+    Group,
     Import,
     Invitation,
     Membership,
@@ -27,7 +30,7 @@ from chat.models import (
     Tool,
     User,
 )
-from chat.models.team import MANAGING_ROLES, WRITING_ROLES
+from chat.models.team import FULL_ROLES, MANAGING_ROLES, WRITING_ROLES, TeamRole
 
 
 def membership_of(user: User, team_id: int) -> Membership | None:
@@ -35,19 +38,20 @@ def membership_of(user: User, team_id: int) -> Membership | None:
 
 
 def known_membership_of(user: User, team: Team) -> Membership | None:
-    """As `membership_of`, without a query if the team's memberships are loaded."""
+    """The membership as from `membership_of`, without a query if the team's memberships are loaded."""
     if "memberships" not in getattr(team, "_prefetched_objects_cache", {}):
         return membership_of(user, team.pk)
     return next((each for each in team.memberships.all() if each.user_id == user.pk), None)
 
 
 def get_team(user: User, public_id: UUID, *, for_manage: bool = False) -> Team:
-    """A team that the user is in, or any team for an administrator."""
+    """A team that the user is in, and not as a guest, or any team for an administrator."""
     if not user.is_authenticated or not user.is_active:
         raise Http404(NOT_HERE)
     team = Team.objects.filter(public_id=public_id).first()
     membership = membership_of(user, team.pk) if team else None
-    if team is None or (membership is None and not user.is_staff):
+    sees_team = membership is not None and membership.sees_team
+    if team is None or not (sees_team or user.is_staff):
         raise Http404(NOT_HERE)
     if for_manage and not (user.is_staff or (membership and membership.may_manage)):
         raise PermissionDenied(gettext("Only owners and admins of this team can do this."))
@@ -63,10 +67,49 @@ def get_tool(user: User, public_id: UUID, *, for_manage: bool = False) -> Tool:
     return tool
 
 
+def get_group(user: User, public_id: UUID, *, for_manage: bool = False) -> Group:
+    """A group of a team that the user sees. Raises as ``get_team`` does."""
+    group = Group.objects.filter(public_id=public_id).select_related("team").first()
+    if group is None:
+        raise Http404(NOT_HERE)
+    group.team = get_team(user, group.team.public_id, for_manage=for_manage)
+    return group
+
+
+def full_members_of(team_id: int) -> QuerySet[Membership]:
+    """The members of a team with enabled accounts who see it, so that anything of it may be shown to
+    them: all but its guests."""
+    return Membership.objects.filter(team=team_id, role__in=FULL_ROLES, user__is_active=True)
+
+
+def is_guest(user: User, team_id: int) -> bool:
+    """Whether the user sees nothing of the team but the conversations that they take part in."""
+    guests = Membership.objects.filter(user=user, team=team_id, role=TeamRole.GUEST)
+    return guests.exists()
+
+
 def writable_teams(user: User) -> QuerySet[Team]:
     return Team.objects.filter(
         memberships__user=user, memberships__role__in=WRITING_ROLES
     ).order_by("name")
+
+
+def sees_a_team(user: User) -> bool:
+    """Whether the user is on any team, and not as a guest."""
+    return Membership.objects.filter(user=user, role__in=FULL_ROLES).exists()
+
+
+def without_team_text(user: User) -> str:
+    """Why somebody has no team to write in, and whom to ask."""
+    if sees_a_team(user):
+        return gettext("You have read-only access. Ask a team owner for write access.")
+    if guest_memberships_of(user):
+        return gettext("You’re a guest. You can only use conversations that are shared with you.")
+    if user.is_staff:
+        return gettext("You’re not on a team yet. Create one in the settings, under Teams.")
+    return gettext(
+        "You’re not on a team yet. Ask a team owner or an administrator for an invitation."
+    )
 
 
 def managed_teams(user: User) -> QuerySet[Team]:
@@ -78,17 +121,19 @@ def managed_teams(user: User) -> QuerySet[Team]:
 
 
 def people_of_teams(user: User) -> QuerySet[User]:
-    """The people of the teams that a user is in, and the user."""
-    shared = Membership.objects.filter(
-        user=OuterRef("pk"), team__in=Membership.objects.filter(user=user).values("team")
+    """The people of the teams that the user sees, and the user."""
+    seen = Membership.objects.filter(user=user, role__in=FULL_ROLES).values("team")
+    shared = Membership.objects.filter(user=OuterRef("pk"), team__in=seen)
+    return User.objects.filter(Q(Exists(shared)) | Q(pk=user.pk), is_active=True).order_by(
+        "name", "email"
     )
-    return User.objects.filter(Exists(shared), is_active=True).order_by("name", "email")
 
 
 def teams_with_members(user: User) -> list[Team]:
-    """The teams that a user sees, with members, open invitations and tools: their own, or all for an
+    """The teams that a user sees (not those of which they are a guest), with members, open invitations and tools: their own, or all for an
     administrator. Each member has the time of their newest message for `last_active`."""
-    teams = Team.objects.all() if user.is_staff else Team.objects.filter(memberships__user=user)
+    mine = Membership.objects.filter(user=user, role__in=FULL_ROLES)
+    teams = Team.objects.all() if user.is_staff else Team.objects.filter(pk__in=mine.values("team"))
     people = User.objects.annotate(wrote_at=_newest_message)
     invitations = Invitation.objects.select_related("invited_by", "team")
     return list(
@@ -98,6 +143,12 @@ def teams_with_members(user: User) -> list[Team]:
             Prefetch("invitations", invitations),
         )
     )
+
+
+def guest_memberships_of(user: User) -> list[Membership]:
+    """The memberships as a guest, with their teams, of which a guest sees the name."""
+    mine = Membership.objects.filter(user=user, role=TeamRole.GUEST)
+    return list(mine.select_related("team").order_by("team__name"))
 
 
 def all_accounts(user: User) -> QuerySet[User]:
@@ -138,8 +189,12 @@ def get_person(user: User, person_id: UUID) -> User:
 
 
 def get_member(user: User, team_id: UUID, person_id: UUID) -> Membership:
-    """A membership in a team that the user is in (or in any team, for an administrator). What may
-    be changed depends on both roles, and the action decides that. Raises ``Http404``."""
+    """A membership in a team that the user is in (or in any team, for an administrator), for a guest their
+    own. Actions check which changes both roles allow. Raises ``Http404``."""
+    if person_id == user.public_id:
+        mine = Membership.objects.filter(user=user, team__public_id=team_id, user__is_active=True)
+        if (membership := mine.select_related("team", "user").first()) is not None:
+            return membership
     team = get_team(user, team_id)
     membership = (
         Membership.objects.filter(team=team, user__public_id=person_id)
@@ -160,6 +215,16 @@ def get_invitation(user: User, team_id: UUID, invitation_id: int) -> Invitation:
     if invitation is None:
         raise Http404(NOT_HERE)
     return invitation
+
+
+def usable_tokens() -> QuerySet[AccessToken]:
+    """Tokens that are valid now: neither revoked nor expired, of an enabled account that may write in the
+    token's team."""
+    return AccessToken.objects.not_ended().filter(
+        user__is_active=True,
+        team__memberships__user=F("user"),
+        team__memberships__role__in=WRITING_ROLES,
+    )
 
 
 def get_token(user: User, public_id: UUID) -> AccessToken:

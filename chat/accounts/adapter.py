@@ -106,6 +106,16 @@ class AccountAdapter(DefaultAccountAdapter):
     def send_password_reset_mail(self, user: User, email: str, context: dict[str, Any]) -> None:
         super().send_password_reset_mail(user, email, {**context, "lasts": reset_links_last()})
 
+    def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
+        """The page is the same if the mail server fails: an error would tell which addresses have
+        accounts. The server's message may contain the address, so the log only gets the kind of
+        error."""
+        try:
+            super().send_mail(template_prefix, email, context)
+        except OSError as error:
+            name = template_prefix.rpartition("/")[2]
+            logger.error("mail.failed message=%s error=%s", name, type(error).__name__)
+
     def get_logout_redirect_url(self, request: HttpRequest) -> str:
         return reverse("account_login")
 

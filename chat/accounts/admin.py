@@ -18,6 +18,7 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy, ngettext
 
+from chat import access
 from chat.accounts.actions import people
 from chat.accounts.actions.tokens import revoke_token
 from chat.core.text import check_name, one_line
@@ -32,7 +33,7 @@ from chat.models import (
     TeamRole,
     User,
 )
-from chat.web.admin import AdministratorsOnly, cell, changed_values, count_of, time_column
+from chat.web.admin import AdministratorsOnly, cell, changed_values, column, count_of, time_column
 from chat.web.components import badge
 
 
@@ -109,13 +110,8 @@ class UserAdmin(AdministratorsOnly):
     def name_cell(self, user: User) -> str:
         return cell(user.name or user.email)
 
-    @admin.display(description=gettext_lazy("Teams"), ordering="team_total")
-    def team_count(self, user: User) -> int:
-        return user.team_total  # type: ignore[attr-defined]
-
-    @admin.display(description=gettext_lazy("Conversations"), ordering="conversation_total")
-    def conversation_count(self, user: User) -> int:
-        return user.conversation_total  # type: ignore[attr-defined]
+    team_count = column("team_total", gettext_lazy("Teams"))
+    conversation_count = column("conversation_total", gettext_lazy("Conversations"))
 
     @admin.display(description=gettext_lazy("State"), ordering="is_active")
     def state(self, user: User) -> SafeString:
@@ -204,20 +200,10 @@ class MembershipInline(admin.TabularInline):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Membership]:
         return super().get_queryset(request).select_related("user", "team")
 
-    def _may(self, request: HttpRequest) -> bool:
+    def has_view_permission(self, request: HttpRequest, obj: Team | None = None) -> bool:
         return bool(request.user.is_active and request.user.is_staff)
 
-    def has_view_permission(self, request: HttpRequest, obj: Team | None = None) -> bool:
-        return self._may(request)
-
-    def has_add_permission(self, request: HttpRequest, obj: Team | None = None) -> bool:
-        return self._may(request)
-
-    def has_change_permission(self, request: HttpRequest, obj: Team | None = None) -> bool:
-        return self._may(request)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Team | None = None) -> bool:
-        return self._may(request)
+    has_add_permission = has_change_permission = has_delete_permission = has_view_permission
 
 
 _CREATED = time_column("created_at", gettext_lazy("Created"))
@@ -267,17 +253,9 @@ class TeamAdmin(AdministratorsOnly):
             )
         )
 
-    @admin.display(description=gettext_lazy("Name"), ordering="name")
-    def name_cell(self, team: Team) -> str:
-        return cell(team.name)
-
-    @admin.display(description=gettext_lazy("Members"), ordering="member_total")
-    def member_count(self, team: Team) -> int:
-        return team.member_total  # type: ignore[attr-defined]
-
-    @admin.display(description=gettext_lazy("Conversations"), ordering="conversation_total")
-    def conversation_count(self, team: Team) -> int:
-        return team.conversation_total  # type: ignore[attr-defined]
+    name_cell = column("name", gettext_lazy("Name"))
+    member_count = column("member_total", gettext_lazy("Members"))
+    conversation_count = column("conversation_total", gettext_lazy("Conversations"))
 
     def save_model(
         self, request: HttpRequest, obj: Team, form: forms.ModelForm, change: bool
@@ -387,7 +365,7 @@ class AccessTokenAdmin(AdministratorsOnly):
             return badge(gettext("Revoked"))
         if token.expires_at and token.expires_at <= timezone.now():
             return badge(gettext("Expired"))
-        if AccessToken.objects.usable().filter(pk=token.pk).exists():
+        if access.usable_tokens().filter(pk=token.pk).exists():
             return badge(gettext("Active"), "good")
         return badge(
             gettext("Inactive"),

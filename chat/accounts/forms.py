@@ -134,6 +134,20 @@ class AnnouncementsForm(forms.Form):
         return cls(initial={"announcements": user.announcements})
 
 
+class InvisibleForm(forms.Form):
+    is_invisible = forms.BooleanField(
+        label=gettext_lazy("Appear invisible"),
+        required=False,
+        help_text=gettext_lazy(
+            "Others don’t see when you have a conversation open or are writing in it."
+        ),
+    )
+
+    @classmethod
+    def of(cls, user: User) -> InvisibleForm:
+        return cls(initial={"is_invisible": user.is_invisible})
+
+
 # The value of the choice in days; ``None`` is never.
 LIFETIMES: dict[str, tuple[Promise, int | None]] = {
     "7": (gettext_lazy("7 days"), 7),

@@ -1,5 +1,4 @@
-"""Addresses of accounts, people and set-up. Of allauth's views only those in use have an
-address."""
+"""Addresses of accounts, people and set-up, including those of allauth's views that are in use."""
 
 from allauth.account import views as allauth_views
 from django.urls import path, re_path
@@ -37,6 +36,7 @@ urlpatterns = [
     # The user's own settings.
     path("settings/", account.settings, name="settings"),
     path("settings/announcements/", account.announcements, name="announcements"),
+    path("settings/invisible/", account.invisible, name="invisible"),
     path("settings/sessions/end/", account.sessions_end, name="sessions_end"),
     path("settings/tokens/", tokens.tokens, name="tokens"),
     path("settings/tokens/<uuid:public_id>/revoke/", tokens.token_revoke, name="token_revoke"),

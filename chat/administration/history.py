@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
-from django.db.models import Exists, F, Func, OuterRef, Q, QuerySet, Subquery, TextField
-from django.db.models.sql.compiler import SQLCompiler
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.template.response import TemplateResponse
+from django.contrib.admin.views.main import SEARCH_VAR
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
+from chat import access
 from chat.access import NOT_HERE
 from chat.administration.transcript import BADGES, read_page, turns_of
+from chat.core.text import as_uuid
 from chat.models import Conversation, Message, Run, RunStatus, User, Visibility
 from chat.rendering.messages import error_title
-from chat.web import admin as history
+from chat.search.find import with_words
 from chat.web.admin import (
-    AdministratorsOnly,
-    RecordsSearches,
+    ReadsConversations,
     cell,
+    column,
+    conversation_name,
     count_of,
-    object_key,
-    time_column,
+    searched_words,
     whole_number,
 )
 from chat.web.components import badge
+from chat.web.tags import when
 
 # A longer list does not help; the search field finds the rest.
 CHOICE_LIMIT = 200
@@ -138,94 +143,30 @@ class DeletedFilter(ExactFilter):
         return rows.filter(deleted_at__isnull=value == "no")
 
 
-# --- search: names, titles, and the text of messages and answers
-# -----------------------------------
-
-# Each word costs a scan of what the filters leave.
-WORD_LIMIT = 8
-
-
-class AnswerText(Func):
-    """The text of a stored result: the contents of its output items, without the JSON around them.
-    A search in the JSON itself would find its member names ("stats", "content") everywhere."""
-
-    output_field = TextField()
-    arity = 1
-
-    def as_sqlite(self, compiler: SQLCompiler, connection: object, **extra: object) -> tuple:
-        return self.as_sql(
-            compiler,
-            connection,
-            template="(SELECT group_concat(json_extract(item.value, '$.content'), ' ') FROM"
-            " json_each(CASE WHEN json_valid(%(expressions)s) THEN %(expressions)s ELSE '{}' END,"
-            " '$.output') AS item)",
-            **extra,
-        )
-
-    def as_postgresql(self, compiler: SQLCompiler, connection: object, **extra: object) -> tuple:
-        # PostgreSQL cannot parse a row with an escaped NUL, so its text is searched as it is.
-        # Whether a text is JSON can only be asked from version 16 on; only our encoder writes it.
-        return self.as_sql(
-            compiler,
-            connection,
-            template="(CASE WHEN %(expressions)s = '' OR position('\\u0000' in %(expressions)s) > 0"
-            " THEN %(expressions)s"
-            " WHEN json_typeof((%(expressions)s)::json -> 'output') = 'array'"
-            " THEN (SELECT string_agg(item ->> 'content', ' ')"
-            " FROM json_array_elements((%(expressions)s)::json -> 'output') AS item) END)",
-            **extra,
-        )
-
-
-def search(rows: QuerySet[Conversation], text: str) -> QuerySet[Conversation]:
-    """The conversations in which every word occurs somewhere."""
-    for word in text.split()[:WORD_LIMIT]:
-        rows = rows.filter(_has(word))
-    return rows
-
-
-def _has(word: str) -> Q:
-    turns = Message.objects.filter(conversation=OuterRef("pk"))
-    written = turns.filter(
-        Q(text__icontains=word) | Q(author__name__icontains=word) | Q(author__email__icontains=word)
-    )
-    answered = (
-        Run.objects.filter(conversation=OuterRef("pk"))
-        .annotate(words=AnswerText(F("result")))
-        .filter(words__icontains=word)
-    )
-    return (
-        Q(title__icontains=word)
-        | Q(owner__name__icontains=word)
-        | Q(owner__email__icontains=word)
-        | Exists(written)
-        | Exists(answered)
-    )
-
-
 # --- the history: a list to search and filter, and a transcript to read
 # ----------------------------
 
 
-class ConversationAdmin(RecordsSearches, AdministratorsOnly):
-    """Nothing can be added, changed or deleted here. Opening a conversation of others is
-    recorded."""
+class ConversationAdmin(ReadsConversations):
+    """Nothing can be added, changed or deleted here."""
 
     summary = gettext_lazy(
-        "All conversations, read-only. Opening someone else’s is recorded in the audit log."
+        "All conversations, read-only. Opening someone else’s conversation requires a reason, which "
+        "its participants can see."
     )
     icon = "message-square"
+    page_template = "admin/chat/conversation/transcript.html"
     list_display = (
-        "title_cell",
+        "name_cell",
         "owner_cell",
         "team_cell",
         "visibility_cell",
         "turn_count",
         "last_model",
         "last_status",
-        time_column("updated_at", gettext_lazy("Updated")),
+        "dates_cell",
     )
-    list_display_links = ("title_cell",)
+    list_display_links = ("name_cell",)
     list_filter = (
         PersonFilter,
         ("team", admin.RelatedOnlyFieldListFilter),
@@ -240,7 +181,7 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
     # The names only make the search field appear; `get_search_results` does the search.
     search_fields = ("title",)
     search_help_text = gettext_lazy(
-        "Search people, titles, messages and answers. Searches are recorded in the audit log."
+        "Search people, titles, messages and answers (requires a reason), or find a conversation by ID."
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Conversation]:
@@ -250,6 +191,7 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
             .get_queryset(request)
             .defer("system_prompt", "parameters")
             .annotate(
+                is_readable=access.is_readable(request.user),
                 turn_total=count_of(Message, "conversation"),
                 last_run_model=Subquery(last_run.values("model")[:1]),
                 last_run_status=Subquery(last_run.values("status")[:1]),
@@ -259,31 +201,43 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Conversation], search_term: str
     ) -> tuple[QuerySet[Conversation], bool]:
-        return search(queryset, search_term.replace("\x00", "")), False
+        words = searched_words(search_term)
+        # To find a conversation by its id reveals nothing that the list doesn't.
+        key = as_uuid(words)
+        return queryset.filter(Q(public_id=key) if key else with_words(words)), False
 
-    @admin.display(description=gettext_lazy("Title"), ordering="title")
-    def title_cell(self, conversation: Conversation) -> str:
-        title = cell(conversation.title) or gettext("Untitled")
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, object] | None = None
+    ) -> HttpResponse:
+        words = searched_words(request.GET.get(SEARCH_VAR, ""))
+        if words and not as_uuid(words) and not access.may_search(request.user, words):
+            target = urlencode({"next": request.get_full_path()})
+            return redirect(f"{reverse('administrator_search')}?{target}")
+        return super().changelist_view(request, extra_context)
+
+    @admin.display(description=gettext_lazy("Conversation"))
+    def name_cell(self, conversation: Conversation) -> str:
+        is_readable = conversation.is_readable  # type: ignore[attr-defined]
+        title = conversation_name(conversation, is_readable=True) if is_readable else ""
+        name = format_html("{}<small>{}</small>", title, conversation.public_id)
         if conversation.deleted_at is None:
-            return title
-        return format_html("{} {}", title, badge(gettext("Deleted"), "bad"))
+            return name
+        return format_html("{} {}", name, badge(gettext("Deleted"), "bad"))
 
     @admin.display(description=gettext_lazy("Visibility"), ordering="visibility")
     def visibility_cell(self, conversation: Conversation) -> SafeString:
         icon = VISIBILITY_ICONS[Visibility(conversation.visibility)]
         return badge(conversation.get_visibility_display(), icon=icon)
 
-    @admin.display(description=gettext_lazy("Owner"), ordering="owner__name")
-    def owner_cell(self, conversation: Conversation) -> str:
-        return cell(conversation.owner)
+    @admin.display(description=gettext_lazy("Updated"), ordering="updated_at")
+    def dates_cell(self, conversation: Conversation) -> SafeString:
+        date = when(conversation.created_at, "date")
+        began = format_html(gettext("Created {date}"), date=date)
+        return format_html("{}<small>{}</small>", when(conversation.updated_at, "full"), began)
 
-    @admin.display(description=gettext_lazy("Team"), ordering="team__name")
-    def team_cell(self, conversation: Conversation) -> str:
-        return cell(conversation.team)
-
-    @admin.display(description=gettext_lazy("Messages"), ordering="turn_total")
-    def turn_count(self, conversation: Conversation) -> int:
-        return conversation.turn_total  # type: ignore[attr-defined]
+    owner_cell = column("owner", gettext_lazy("Owner"), ordering="owner__name")
+    team_cell = column("team", gettext_lazy("Team"), ordering="team__name")
+    turn_count = column("turn_total", gettext_lazy("Messages"))
 
     @admin.display(description=gettext_lazy("Last model"), ordering="last_run_model")
     def last_model(self, conversation: Conversation) -> str:
@@ -294,45 +248,23 @@ class ConversationAdmin(RecordsSearches, AdministratorsOnly):
         status = conversation.last_run_status  # type: ignore[attr-defined]
         return badge(RunStatus(status).label, BADGES[status]) if status else "–"
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, object] | None = None,
-    ) -> HttpResponse:
-        """Shows the transcript instead of a form."""
-        if object_id is None or not self.has_view_permission(request):
-            raise PermissionDenied
-        if request.method not in ("GET", "HEAD"):
-            return HttpResponseNotAllowed(["GET", "HEAD"])
-        conversation = self._conversation(object_id)
-        page = whole_number(request.GET.get("page", ""))
-        with history.reading(request.user, conversation, page=page) as is_recorded:
-            rows = read_page(conversation, page)
-        response = TemplateResponse(
-            request,
-            "admin/chat/conversation/transcript.html",
-            {
-                **self.admin_site.each_context(request),
-                "opts": self.opts,
-                "title": gettext("Transcript"),
-                "conversation": conversation,
-                "rows": rows,
-                "turns": turns_of(rows),
-                "is_recorded": is_recorded,
-                **(extra_context or {}),
-            },
-        )
-        response["Cache-Control"] = "no-store"
-        return response
-
-    def _conversation(self, object_id: str) -> Conversation:
-        conversation = (
-            Conversation.objects.select_related("owner", "team", "upstream")
-            .filter(pk=object_key(object_id))
-            .first()
-        )
+    def find(self, request: HttpRequest, key: int) -> Conversation:
+        rows = Conversation.objects.select_related("owner", "team", "upstream")
+        conversation = rows.filter(pk=key).first()
         if conversation is None:
             raise Http404(NOT_HERE)
         return conversation
+
+    def conversation_of(self, record: Conversation) -> Conversation:
+        return record
+
+    def detail_of(self, request: HttpRequest, record: Conversation) -> dict[str, object]:
+        return {"page": _page_of(request)}
+
+    def read(self, request: HttpRequest, record: Conversation) -> dict[str, object]:
+        rows = read_page(record, _page_of(request))
+        return {"title": gettext("Transcript"), "rows": rows, "turns": partial(turns_of, rows)}
+
+
+def _page_of(request: HttpRequest) -> int:
+    return whole_number(request.GET.get("page", ""))

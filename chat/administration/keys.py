@@ -135,7 +135,7 @@ def _take_turns() -> None:
 
 
 def _problem() -> str:
-    """What is wrong with the keys of this process, as text; empty if nothing is."""
+    """The problem with the keys of this process; empty if there is none."""
     if not _recorded(KeyKind.ENCRYPTION) <= set(encryption.marks()):
         return str(MISSING_ENCRYPTION_KEY)
     signing = _recorded(KeyKind.SIGNING)
@@ -149,7 +149,7 @@ def _recorded(kind: KeyKind) -> set[str]:
 
 
 def _signing_marks() -> Sequence[str]:
-    """Those of the signing key, and of the older keys that are still accepted."""
+    """The marks of the signing key, and of the older keys that are still accepted."""
     keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     return [hmac.new(key.encode(), b"tributary secret key", "sha256").hexdigest() for key in keys]
 
@@ -168,8 +168,7 @@ def _can_read(sealed: str) -> bool:
 
 
 def _reseal(upstream: Upstream, column: str) -> None:
-    """Not if somebody changed the column meanwhile: the new value is encrypted with the newest
-    key."""
+    """Encrypts the column with the newest key, unless a change in the meantime has done so."""
     sealed = getattr(upstream, column)
     if not sealed or encryption.is_newest(sealed):
         return

@@ -42,7 +42,7 @@ class Stat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Concern:
-    """What needs attention, and the page where something can be done about it."""
+    """A problem that needs attention, and the page where it can be solved."""
 
     text: str
     tone: str
@@ -61,14 +61,14 @@ class ServerLoad:
     failed: int
 
 
-def overview() -> dict[str, object]:
-    """The context of the page."""
+def overview(reader: User) -> dict[str, object]:
+    """The context of the page, with the titles that its reader may read."""
     now = timezone.now()
     midnight = timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
     servers = list(_servers(midnight))
     health = report_now()
     events = list(AuditEvent.objects.select_related("actor", "subject")[:RECENT_EVENTS])
-    titles = read_titles(events)
+    titles = read_titles(events, reader)
     waiting = Run.objects.filter(status=RunStatus.QUEUED).order_by("queued_at", "pk")
     return {
         "stats": _stats(midnight, now),
@@ -121,7 +121,7 @@ def _stats(midnight: datetime, now: datetime) -> list[Stat]:
             url=_runs_url(status__in=",".join(FAILED), queued_at__gte=midnight.isoformat()),
         ),
         Stat(
-            label=gettext("Active people today"),
+            label=gettext("Active users today"),
             value=active,
             note=ngettext("of %(count)d user", "of %(count)d users", people) % {"count": people},
             url=reverse("admin:chat_user_changelist"),

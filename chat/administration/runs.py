@@ -6,41 +6,43 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.template.response import TemplateResponse
+from django.http import Http404, HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
+from chat import access
 from chat.access import NOT_HERE
 from chat.administration.history import ErrorFilter, RunModelFilter
-from chat.administration.transcript import BADGES, card_of, page_of, runs_for_cards
-from chat.models import Message, Run, Runner
+from chat.administration.transcript import BADGES, card_of, page_of
+from chat.exports.html_form import run_part
+from chat.exports.reading import read_messages
+from chat.models import Conversation, Message, Run, Runner
 from chat.models.run import LIVE_STATUSES
 from chat.models.tree import tree_order
 from chat.rendering.figures import count
 from chat.rendering.messages import error_title
 from chat.runs.segments import read_logs
-from chat.web import admin as history
 from chat.web.admin import (
     AdministratorsOnly,
-    RecordsSearches,
+    ReadsConversations,
     cell,
-    object_key,
+    column,
+    conversation_name,
     seconds,
     time_column,
 )
 from chat.web.components import badge
 
 
-class RunAdmin(RecordsSearches, AdministratorsOnly):
-    """The list has figures, no text. A run's page shows its answer, so opening it is recorded."""
+class RunAdmin(ReadsConversations):
+    """The list has figures, no text. A run's page shows its answer."""
 
     summary = gettext_lazy("Requests to servers, with status, usage and errors.")
     icon = "activity"
+    page_template = "admin/chat/run/run.html"
     list_display = (
         "conversation_cell",
         "status_cell",
@@ -62,22 +64,25 @@ class RunAdmin(RecordsSearches, AdministratorsOnly):
     search_fields = (
         "model",
         "error_kind",
-        "conversation__title",
+        "conversation__public_id",
         "requested_by__name",
         "requested_by__email",
     )
-    search_help_text = gettext_lazy(
-        "Search people, models, errors and titles. Searches are recorded in the audit log."
-    )
+    search_help_text = gettext_lazy("Search people, models, errors and conversation IDs.")
     ordering = ("-pk",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
-        rows = super().get_queryset(request)
+        rows = (
+            super()
+            .get_queryset(request)
+            .annotate(is_readable=access.is_readable(request.user, "conversation"))
+        )
         return rows.defer("result", "system_prompt", "parameters", "notes", "error_message")
 
-    @admin.display(description=gettext_lazy("Conversation"), ordering="conversation__title")
+    @admin.display(description=gettext_lazy("Conversation"))
     def conversation_cell(self, run: Run) -> str:
-        return cell(run.conversation)
+        is_readable = run.is_readable  # type: ignore[attr-defined]
+        return conversation_name(run.conversation, is_readable=is_readable)
 
     @admin.display(description=gettext_lazy("Requested by"), ordering="requested_by__name")
     def person(self, run: Run) -> str:
@@ -106,53 +111,32 @@ class RunAdmin(RecordsSearches, AdministratorsOnly):
     def duration(self, run: Run) -> str:
         return seconds(run.finished_at - run.queued_at if run.finished_at else None)
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, object] | None = None,
-    ) -> HttpResponse:
-        """Shows the details of the run instead of a form."""
-        if object_id is None or not self.has_view_permission(request):
-            raise PermissionDenied
-        if request.method not in ("GET", "HEAD"):
-            return HttpResponseNotAllowed(["GET", "HEAD"])
-        key = object_key(object_id)
-        known = _identity(key)
-        with history.reading(request.user, known.conversation, run=str(known.public_id)):
-            run = (
-                runs_for_cards()
-                .select_related("conversation__owner", "conversation__team")
-                .get(pk=key)
-            )
-            log = read_logs([key])[key]
-            number = _turn_number(run)
-        response = TemplateResponse(
-            request,
-            "admin/chat/run/run.html",
-            {
-                **self.admin_site.each_context(request),
-                "opts": self.opts,
-                "title": gettext("Run"),
-                "run": run,
-                "card": card_of(run, log),
-                "turn_number": number,
-                "turn_page": page_of(number),
-                **(extra_context or {}),
-            },
+    def find(self, request: HttpRequest, key: int) -> Run:
+        rows = Run.objects.select_related("conversation__owner").only(
+            "public_id", "message", "conversation"
         )
-        response["Cache-Control"] = "no-store"
-        return response
+        run = rows.filter(pk=key).first()
+        if run is None:
+            raise Http404(NOT_HERE)
+        return run
 
+    def conversation_of(self, record: Run) -> Conversation:
+        return record.conversation
 
-def _identity(key: int) -> Run:
-    """Which run it is, and whose, without any text of it. Raises ``Http404``."""
-    rows = Run.objects.select_related("conversation__owner").only("public_id", "conversation")
-    run = rows.filter(pk=key).first()
-    if run is None:
-        raise Http404(NOT_HERE)
-    return run
+    def detail_of(self, request: HttpRequest, record: Run) -> dict[str, object]:
+        return {"run": str(record.public_id)}
+
+    def read(self, request: HttpRequest, record: Run) -> dict[str, object]:
+        [message] = read_messages(record.conversation, [record.message_id])
+        [run] = [each for each in message.runs.all() if each.pk == record.pk]
+        log = read_logs([run.pk])[run.pk]
+        number = _turn_number(record)
+        return {
+            "run": run,
+            "card": lambda: card_of(run_part(run, log)),
+            "turn_number": number,
+            "turn_page": page_of(number),
+        }
 
 
 def _turn_number(run: Run) -> int:
@@ -194,9 +178,7 @@ class RunnerAdmin(AdministratorsOnly):
         live = Count("runs", filter=Q(runs__status__in=LIVE_STATUSES))
         return super().get_queryset(request).annotate(live_total=live)
 
-    @admin.display(description=gettext_lazy("Active runs"), ordering="live_total")
-    def live_runs(self, runner: Runner) -> int:
-        return runner.live_total  # type: ignore[attr-defined]
+    live_runs = column("live_total", gettext_lazy("Active runs"))
 
     @admin.display(description=gettext_lazy("State"))
     def state(self, runner: Runner) -> SafeString:

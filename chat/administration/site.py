@@ -57,7 +57,7 @@ class AuditList(ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         self.result_list = list(self.result_list)
-        titles = read_titles(self.result_list)
+        titles = read_titles(self.result_list, request.user)
         for event in self.result_list:
             event.title = titles.get(event.pk, "")
 
@@ -104,12 +104,20 @@ class AuditEventAdmin(AdministratorsOnly):
     def get_changelist(self, request: HttpRequest, **options: object) -> type[ChangeList]:
         return AuditList
 
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> AuditEvent | None:
+        event: AuditEvent | None = super().get_object(request, object_id, from_field)
+        if event is not None:
+            event.title = read_titles([event], request.user).get(event.pk, "")  # type: ignore[attr-defined]
+        return event
+
     def title_of(self, row: AuditEvent) -> str:
-        return sentence(row, title=read_titles([row]).get(row.pk, ""))
+        return sentence(row, title=_title_in(row))
 
     @admin.display(description=gettext_lazy("What happened"), ordering="verb")
     def sentence_cell(self, event: AuditEvent) -> SafeString:
-        return marked_sentence(event, title=getattr(event, "title", ""))
+        return marked_sentence(event, title=_title_in(event))
 
     @admin.display(description=gettext_lazy("Action"), ordering="verb")
     def action_cell(self, event: AuditEvent) -> str:
@@ -117,19 +125,25 @@ class AuditEventAdmin(AdministratorsOnly):
 
     @admin.display(description=gettext_lazy("Object"))
     def target_text(self, event: AuditEvent) -> str:
-        """The conversation by its title, with a link; anything else as it was recorded."""
+        """The conversation by its title or id, with a link; anything else as it was recorded."""
         key = conversation_key(event)
         conversation = Conversation.objects.filter(public_id=key).first() if key else None
         if conversation is None:
             return cell(event.target) or "–"
         address = reverse("admin:chat_conversation_change", args=[conversation.pk])
-        return format_html('<a href="{}">{}</a>', address, cell(conversation))
+        name = _title_in(event) or str(key)
+        return format_html('<a href="{}">{}</a>', address, cell(name))
 
     @admin.display(description=gettext_lazy("JSON"))
     def detail_text(self, event: AuditEvent) -> SafeString:
         recorded = {"verb": event.verb, "target": event.target, "detail": event.detail}
         text = json.dumps(recorded, ensure_ascii=False, indent=2)
         return format_html('<pre class="json" tabindex="0">{}</pre>', text)
+
+
+def _title_in(event: AuditEvent) -> str:
+    """The title of its conversation, which the list or the page has read with it."""
+    return str(getattr(event, "title", ""))
 
 
 # The records that the site shows.
@@ -215,7 +229,7 @@ class TributaryAdminSite(admin.AdminSite):
     def index(
         self, request: HttpRequest, extra_context: dict[str, object] | None = None
     ) -> HttpResponse:
-        return super().index(request, {**overview(), **(extra_context or {})})
+        return super().index(request, {**overview(request.user), **(extra_context or {})})
 
     def app_index(
         self, request: HttpRequest, app_label: str, extra_context: dict[str, object] | None = None

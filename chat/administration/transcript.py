@@ -1,5 +1,5 @@
-"""A page of a conversation's transcript: every message of every branch, in the order of the
-tree."""
+"""A page of a conversation's transcript: every message of every branch, in the order of the tree, as in
+an exported document, with what administrators see of its runs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import QuerySet
-from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
-from chat.live.snapshot import render_unfolded
-from chat.models import Attempt, Conversation, Message, Role, Run
-from chat.models.imports import name_imported
+from chat.conversations.change_lines import ChangeLine, lines_below
+from chat.exports.html_form import Picture, RunPart, TurnPart, run_part, turn_part
+from chat.exports.reading import read_messages
+from chat.models import Attempt, Conversation, Message, Run
 from chat.models.tree import Position, tree_order
 from chat.rendering.figures import count
 from chat.run_details.facts import figures_of, moments_of, outcome_label
 from chat.runs.event_buffer import LogEntry
 from chat.runs.segments import read_logs
 from chat.web.admin import seconds
+from chat.web.tags import when
 
 # Ten questions and their answers: what one reads before turning the page.
 TURNS_PER_PAGE = 20
@@ -49,21 +49,20 @@ class PageRows:
     turn_count: int
     page: int
     page_count: int
-    messages: Mapping[int, Message]
-    runs: Mapping[int, Sequence[Run]]
+    messages: Sequence[Message]
     logs: Mapping[int, Sequence[LogEntry]]
+    changes: Mapping[int, Sequence[ChangeLine]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCard:
-    """One run as the transcript and its own page show it."""
+    """The facts of a run, which the transcript and its own page show below the answer."""
 
-    run: Run
+    part: RunPart
     badge: str
-    html: SafeString
     moments: Sequence[tuple[str, datetime, str]]
     figures: Sequence[tuple[str, str]]
-    # With how each ended, in words.
+    # The attempts, each with its outcome in words.
     attempts: Sequence[tuple[Attempt, str]]
     result: str
     is_result_cut: bool
@@ -72,9 +71,7 @@ class RunCard:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptTurn:
     position: Position
-    message: Message
-    author: str
-    is_answer: bool
+    turn: TurnPart
     cards: Sequence[RunCard]
 
     @property
@@ -87,14 +84,11 @@ class TranscriptTurn:
         return page_of(parent) if parent else None
 
 
-# --- order ---------------------------------------------------------------------------
+# --- reading -------------------------------------------------------------------------
 
 
 def page_of(number: int) -> int:
     return (number - 1) // TURNS_PER_PAGE + 1
-
-
-# --- reading -------------------------------------------------------------------------
 
 
 def read_page(conversation: Conversation, page: int) -> PageRows:
@@ -104,66 +98,58 @@ def read_page(conversation: Conversation, page: int) -> PageRows:
     page_count = page_of(len(order)) if order else 1
     page = min(max(page, 1), page_count)
     shown = order[(page - 1) * TURNS_PER_PAGE : page * TURNS_PER_PAGE]
-    keys = [position.pk for position in shown]
-    runs = runs_for_cards().filter(message_id__in=keys).order_by("position")
-    by_message: dict[int, list[Run]] = {}
-    for run in runs:
-        by_message.setdefault(run.message_id, []).append(run)
-    messages = Message.objects.select_related("author").in_bulk(keys)
-    name_imported(conversation.pk, messages=messages.values())
+    messages = read_messages(conversation, [position.pk for position in shown])
     return PageRows(
         positions=shown,
         turn_count=len(order),
         page=page,
         page_count=page_count,
         messages=messages,
-        runs=by_message,
-        logs=read_logs([run.pk for run in runs]),
+        logs=read_logs([run.pk for message in messages for run in message.runs.all()]),
+        changes=lines_below([position.pk for position in order], conversation),
     )
-
-
-def runs_for_cards() -> QuerySet[Run]:
-    return Run.objects.select_related(
-        *("upstream", "requested_by", "stop_requested_by", "runner", "conversation"),
-        "project_instructions",
-    ).prefetch_related("attempts")
 
 
 # --- rendering ------------------------------------------------------------------------
 
 
 def turns_of(rows: PageRows) -> list[TranscriptTurn]:
-    """The messages of a page, answers rendered. It reads nothing from the database."""
-    return [_turn(position, rows) for position in rows.positions]
+    """The messages of a page, rendered. It reads nothing from the database."""
+    return [
+        _turn(position, message, rows.logs, rows.changes.get(message.pk, ()))
+        for position, message in zip(rows.positions, rows.messages, strict=True)
+    ]
 
 
-def _turn(position: Position, rows: PageRows) -> TranscriptTurn:
-    message = rows.messages[position.pk]
-    runs = rows.runs.get(position.pk, ())
+def _turn(
+    position: Position,
+    message: Message,
+    logs: Mapping[int, Sequence[LogEntry]],
+    changes: Sequence[ChangeLine],
+) -> TranscriptTurn:
+    turn = turn_part(
+        message,
+        position.number,
+        created=when(message.created_at, "full"),
+        # Files have pages of their own here, which record who reads them.
+        pictures=[Picture(name=each.file.name, source="") for each in message.attachments.all()],
+        runs=[run_part(run, logs[run.pk]) for run in message.runs.all()],
+        changes=[(line.sentence, when(line.at, "full")) for line in changes],
+    )
     return TranscriptTurn(
         position=position,
-        message=message,
-        author=_author(message, runs),
-        is_answer=message.role == Role.ASSISTANT,
-        cards=[
-            card_of(run, rows.logs.get(run.pk, ()), result_length=RESULT_LENGTH) for run in runs
-        ],
+        turn=turn,
+        cards=[card_of(part, result_length=RESULT_LENGTH) for part in turn.runs],
     )
 
 
-def _author(message: Message, runs: Sequence[Run]) -> str:
-    if message.role == Role.ASSISTANT:
-        return runs[0].model if runs else gettext("Answer")
-    return message.author_name
-
-
-def card_of(run: Run, log: Sequence[LogEntry], *, result_length: int | None = None) -> RunCard:
+def card_of(part: RunPart, *, result_length: int | None = None) -> RunCard:
+    run = part.run
     result = pretty_result(run.result)
     is_cut = result_length is not None and len(result) > result_length
     return RunCard(
-        run=run,
+        part=part,
         badge=BADGES[run.status],
-        html=render_unfolded(run, log),
         moments=_moments(run),
         figures=_figures(run),
         attempts=[

@@ -29,7 +29,7 @@ from chat.models import (
 from chat.runs.outcomes import OutcomeStep
 
 # Limits for one run. No real answer makes more; a hostile one could announce hundreds of thousands.
-# What is left out here is still in the run's log.
+# The run's log has the entries that are left out here.
 MOST_VERSIONS = 500
 MOST_MOCKUP_VERSIONS = 50
 # A version that does not repeat its content is stored with the whole content, so twice what a run
@@ -85,7 +85,7 @@ def _last_that_fit(rows: Sequence[ArtifactVersion], room: int) -> Sequence[Artif
 def _new_versions(
     artifact: Artifact, run: Run, versions: Sequence[JsonObject]
 ) -> list[ArtifactVersion]:
-    """The new versions. What a version leaves out is copied from the one before, whichever run made
+    """The new versions. Missing values are copied from the version before, whichever run made
     it."""
     last = artifact.versions.order_by("-number").first()
     rows: list[ArtifactVersion] = []
@@ -115,7 +115,7 @@ def store_mockups(run: Run, result: Result, prepared: object = None) -> None:
     for entry in result.ext.mockups:
         versions = (entry.get("versions") or [])[:left]
         if not versions or not entry.get("bundle_id"):
-            continue  # It was only announced, or it failed: there is nothing to fetch.
+            continue  # The file was only announced, or it failed.
         left -= len(versions)
         mockup, _ = Mockup.objects.get_or_create(
             conversation_id=run.conversation_id,
@@ -268,7 +268,7 @@ def _objects(value: Json) -> list[JsonObject]:
 
 
 def _some_of(value: Json) -> list[Json]:
-    """As much of a list of files or paths as a bundle can use."""
+    """The part of a list of files or paths that a bundle can use."""
     return value[: PATHS_PER_FILE * settings.MOCKUP_FILES] if isinstance(value, list) else []
 
 

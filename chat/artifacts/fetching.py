@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,9 +23,11 @@ from chat.core.threads import DatabaseThreads
 from chat.dialects import DIALECTS
 from chat.models import (
     FetchStatus,
+    FileContent,
     Mockup,
     MockupFile,
     MockupVersion,
+    NewContent,
     SearchKind,
     StoredFile,
     Upstream,
@@ -284,8 +285,11 @@ def _in_words(error: UpstreamError) -> str:
 
 def _store_body(job: FetchJob, body: bytes) -> None:
     """Stores the bytes once, for every version that still wants them and has room."""
-    sha256 = hashlib.sha256(body).hexdigest()
-    with transaction.atomic():
+    new = NewContent(body=body)
+    with (
+        FileContent.objects.writing([new], is_optional=True) as [content],
+        transaction.atomic(),
+    ):
         # Files of one bundle that arrive at the same time, here or in another process, wait for
         # each other, so that each sees the size of those before. This does not protect against a
         # version that is added meanwhile; it may exceed the limit.
@@ -299,19 +303,18 @@ def _store_body(job: FetchJob, body: bytes) -> None:
             return  # The file was replaced meanwhile.
         fitting = [file for file in wanting if _has_room(file.version, len(body))]
         if fitting:
-            _keep(fitting, body, sha256)
+            _keep(fitting, content)
         rest = [file.pk for file in wanting if file not in fitting]
         _refuse(job.mockup_id, rest, BUNDLE_TOO_LARGE)
 
 
-def _keep(wanting: Sequence[MockupFile], body: bytes, sha256: str) -> None:
+def _keep(wanting: Sequence[MockupFile], content: NewContent) -> None:
     first = wanting[0]
     stored = StoredFile.objects.store(
         first.version.mockup.conversation_id,
         name=first.path.rsplit("/", 1)[-1],
         media_type=first.content_type,
-        body=body,
-        sha256=sha256,
+        content=content,
     )
     MockupFile.objects.filter(pk__in=[file.pk for file in wanting]).update(
         status=FetchStatus.STORED, file=stored, reason=""
@@ -332,6 +335,6 @@ def _publish_if_settled(mockup_id: int) -> None:
     if MockupFile.objects.filter(version__mockup_id=mockup_id, status=FetchStatus.WANTED).exists():
         return
     mockup = Mockup.objects.select_related("conversation").filter(pk=mockup_id).first()
-    if mockup is not None:  # Otherwise it was deleted while its files were being fetched.
+    if mockup is not None:  # None: it was deleted during the fetch.
         mockup.conversation.touch()
         publish_after_commit(room_topic(mockup.conversation.public_id))

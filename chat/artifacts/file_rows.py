@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from chat.models import ArtifactVersion, FetchStatus, MockupFile, MockupVersion, StoredFile
 from chat.rendering.components import name_of
 from chat.rendering.figures import size
-from chat.web.files import picture_name
+from chat.web.files import file_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,8 @@ def listed_file(file: MockupFile, entry: str) -> ListedFile:
 
 
 def reason_of(file: MockupFile) -> str:
-    """Why the file is missing. Those with a value in them are stored in the installation's language."""
-    # Without a text, gettext gives the head of the catalogue.
+    """Why the file is missing. Reasons with a value in them are stored in the installation's language."""
+    # Gettext would return the head of the catalogue for an empty text.
     return gettext(file.reason) if file.reason else ""
 
 
@@ -72,7 +72,7 @@ _IS_SUFFIX = re.compile(r"[a-z0-9]{1,8}")
 def artifact_name(version: ArtifactVersion) -> str:
     """A file name that says what the file is, and which version."""
     title = version.title or version.identifier or version.artifact.artifact_id
-    title = picture_name(title.replace("/", " "))
+    title = file_name(title.replace("/", " "))
     stem = re.sub(r"\s+", "-", title)[:80] or "artifact"
     own = PurePosixPath(stem).suffix[1:].lower()
     if _IS_SUFFIX.fullmatch(own):

@@ -1,9 +1,8 @@
-"""The choice of server, model and parameters, as forms offer it. The parameters are those that the
-dialects declare."""
+"""The choice of server, model and parameters in forms. The dialects declare the parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from typing import Any, ClassVar
 
@@ -14,15 +13,23 @@ from django.utils.translation import gettext, gettext_lazy
 from chat.conversations.actions.messages import ModelChoice
 from chat.conversations.parameter_groups import ParameterGroups, grouped
 from chat.dialects import DIALECTS
+from chat.dialects.base import Image
 from chat.dialects.parameters import Parameter
 from chat.models import Conversation, Project, Upstream
-from chat.web.forms import JsonField, Sentences, WordsField
+from chat.models.upstream import inputs_of
+from chat.web import parameter_fields
+from chat.web.forms import Sentences, WordsField
+from chat.web.parameter_fields import FieldStyle
 
 MODEL_LENGTH = 200
 SYSTEM_PROMPT_LIMIT = 100_000
-# Maximum lengths of text parameters (a stop sequence, a format) and of multi-line ones (a template).
-PARAMETER_TEXT_LIMIT = 10_000
-PARAMETER_LINES_LIMIT = 100_000
+# Short texts are stop sequences and formats, longer ones are templates.
+STYLE = FieldStyle(
+    text=forms.Textarea(attrs={"rows": 2}),
+    text_limit=10_000,
+    lines=forms.Textarea(attrs={"rows": 4}),
+    lines_limit=100_000,
+)
 # Follows the name of a paused server. The page has it for its script.
 PAUSED = gettext_lazy("(paused)")
 # Follows the name of a server or model that was chosen once and is switched off now.
@@ -30,15 +37,23 @@ UNAVAILABLE = gettext_lazy("(unavailable)")
 SERVER_GONE = gettext_lazy("This server is no longer available. Choose another model.")
 MODEL_GONE = gettext_lazy("This model is no longer available. Choose another model.")
 NO_MODELS = gettext_lazy("No models available. Ask an administrator.")
-NO_CHOICE = ("", gettext_lazy("Server default"))
+NO_CHOICE = gettext_lazy("Server default")
 NO_SUCH_TOOL = gettext_lazy("One of these tools no longer exists. Reload the page.")
+_INPUTS = {
+    "image": gettext_lazy("images"),
+    "audio": gettext_lazy("audio"),
+    "video": gettext_lazy("video"),
+    "file": gettext_lazy("files"),
+}
 
 
 class ModelSelect(forms.Select):
-    """A select whose options say of their server what the page's scripts need: its dialect, for the
+    """A select whose options have their server's data for the page's scripts: its dialect, for the
     parameters, whether it takes pictures, and whether it is a demo or can't be used."""
 
     upstreams: Mapping[str, Upstream] = {}
+    # A model's inputs besides text, in words, by the value of its option.
+    inputs: Callable[[], Mapping[str, str]] = staticmethod(dict)
     unavailable = ""
 
     def create_option(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -46,8 +61,10 @@ class ModelSelect(forms.Select):
         identity = str(option["value"]).partition(":")[0]
         attributes = option["attrs"]
         upstream = self.upstreams.get(identity)
+        if inputs := self.inputs().get(str(option["value"])):
+            attributes["data-hint"] = inputs
         attributes["data-dialect"] = upstream.dialect if upstream else ""
-        if upstream and not DIALECTS[upstream.dialect].takes_images:
+        if upstream and Image not in DIALECTS[upstream.dialect].takes_parts:
             attributes["data-images"] = "no"
         if upstream and upstream.is_demo:
             attributes["data-demo"] = True
@@ -74,11 +91,11 @@ class ChoiceForm(Sentences):
 
     # The label of an option that chooses nothing; without one, a model must be chosen.
     no_choice_label: ClassVar[Promise | None] = None
-    # Whether a posted form is shown again. Otherwise it has no fields for parameters that were left
-    # empty, which are almost all of about thirty.
+    # Whether a posted form is shown again. If not, it has no fields for empty parameters, which are
+    # almost all of about thirty.
     is_shown_again: ClassVar[bool] = False
 
-    # Not a choice field, because the name of a model may be typed.
+    # A text field, because the name of a model may be typed.
     choice = forms.CharField(
         label=gettext_lazy("Model"),
         required=False,
@@ -91,7 +108,7 @@ class ChoiceForm(Sentences):
         required=False,
         max_length=MODEL_LENGTH,
         help_text=gettext_lazy(
-            "The name of a model that isn’t in the list. Leave empty to use the selected one."
+            "The name of a model that isn’t in the list. Leave empty to use the selected model."
         ),
     )
     system_prompt = WordsField(
@@ -100,7 +117,7 @@ class ChoiceForm(Sentences):
         strip=False,
         max_length=SYSTEM_PROMPT_LIMIT,
         widget=forms.Textarea(attrs={"rows": 4}),
-        help_text=gettext_lazy("Instructions for every answer in this conversation."),
+        help_text=gettext_lazy("Instructions that apply to the whole conversation."),
     )
 
     def __init__(
@@ -123,6 +140,7 @@ class ChoiceForm(Sentences):
         # Queried only if the form is shown.
         select.choices = self._groups
         select.upstreams = {each.public_id.hex: each for each in self.upstreams}
+        select.inputs = cache(self._inputs)
         if self.unavailable and remembered:
             select.unavailable = choice_value(remembered.upstream, remembered.model)
         self.chosen = (
@@ -172,11 +190,19 @@ class ChoiceForm(Sentences):
         return groups or [("", gettext("No models available"))]
 
     def _models(self, upstream: Upstream) -> dict[str, str]:
-        models = {entry["id"]: entry.get("label") or entry["id"] for entry in chat_models(upstream)}
+        models = {entry["id"]: entry.get("label") or entry["id"] for entry in upstream.chat_models}
         kept = self.remembered
         if kept and kept.upstream_id == upstream.pk and kept.model and not self.unavailable:
             models.setdefault(kept.model, kept.model)
         return models
+
+    def _inputs(self) -> dict[str, str]:
+        return {
+            choice_value(upstream, entry["id"]): ", ".join(str(_INPUTS[name]) for name in inputs)
+            for upstream in self.upstreams
+            for entry in upstream.chat_models
+            if (inputs := inputs_of(entry))
+        }
 
     def _options(self, upstream: Upstream) -> list[tuple[str, str]]:
         models = self._models(upstream)
@@ -199,7 +225,7 @@ class ChoiceForm(Sentences):
 
     @property
     def draining(self) -> str:
-        """The servers offered that begin nothing at present, as the page's scripts know them."""
+        """The offered servers that are draining, by their ids in the page's scripts."""
         return " ".join(each.public_id.hex for each in self.upstreams if each.is_draining)
 
     @property
@@ -273,84 +299,18 @@ def choice_value(upstream: Upstream | None, model: str) -> str:
     return f"{upstream.public_id.hex}:{model}" if upstream else ""
 
 
-def chat_models(upstream: Upstream) -> list[dict[str, Any]]:
-    """The server's enabled models that can chat."""
-    return upstream.chat_models
-
-
 def field_name(dialect: str, parameter: str) -> str:
     return f"{dialect}-{parameter}"
 
 
 @cache
 def parameter_field(parameter: Parameter) -> forms.Field:
-    """A form field that accepts what the parameter declares. Cached, because forms do not change their fields
-    and each message needs about twenty."""
-    common: dict[str, Any] = {
-        "label": gettext_lazy(parameter.label),
-        "help_text": gettext_lazy(parameter.help),
-        "required": False,
-    }
-    field = _FIELDS[parameter.kind](parameter, common)
+    """The field of a parameter. Cached, because forms do not change their fields and each message needs
+    about twenty."""
+    field = parameter_fields.parameter_field(parameter, STYLE, no_choice=NO_CHOICE)
     # Multi-line fields take the full width of the panel.
     field.kind = parameter.kind
     return field
-
-
-def _number(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    field = forms.FloatField(min_value=parameter.minimum, max_value=parameter.maximum, **common)
-    field.widget.attrs["step"] = parameter.step or "any"
-    return field
-
-
-def _integer(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    return forms.IntegerField(
-        min_value=_whole(parameter.minimum), max_value=_whole(parameter.maximum), **common
-    )
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
-
-
-def _choice(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    labels = ((each, gettext_lazy(parameter.choice_label(each))) for each in parameter.choices)
-    choices = [NO_CHOICE, *labels]
-    return forms.ChoiceField(choices=choices, **common)
-
-
-def _text(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    lines = forms.Textarea(attrs={"rows": 2})
-    return forms.CharField(max_length=PARAMETER_TEXT_LIMIT, widget=lines, **common)
-
-
-def _lines(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    lines = forms.Textarea(attrs={"rows": 4})
-    return WordsField(max_length=PARAMETER_LINES_LIMIT, strip=False, widget=lines, **common)
-
-
-def _json(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    return JsonField(max_length=PARAMETER_LINES_LIMIT, **common)
-
-
-def _boolean(parameter: Parameter, common: dict[str, Any]) -> forms.Field:
-    return forms.TypedChoiceField(
-        choices=[NO_CHOICE, ("true", gettext_lazy("Yes")), ("false", gettext_lazy("No"))],
-        coerce=lambda value: value == "true",
-        empty_value=None,
-        **common,
-    )
-
-
-_FIELDS = {
-    "number": _number,
-    "integer": _integer,
-    "choice": _choice,
-    "text": _text,
-    "lines": _lines,
-    "json": _json,
-    "boolean": _boolean,
-}
 
 
 def _as_typed(value: object) -> object:

@@ -1,4 +1,4 @@
-"""What the composer shows: the server and model, the parameters, the team's tools."""
+"""The contents of the composer: the server and model, the parameters, the team's tools."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from django.utils.functional import SimpleLazyObject
 from chat import access
 from chat.conversations.choice_form import ChoiceForm
 from chat.conversations.forms import SendForm
-from chat.conversations.transcript import Path
 from chat.core.prepared import Prepared
 from chat.dialects import DIALECTS
-from chat.models import Conversation, Project, Role, StoredFile, Team, Tool, Upstream, User
+from chat.models import Conversation, Message, Project, Role, StoredFile, Team, Tool, Upstream, User
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +67,8 @@ _tools_of: Prepared[Any] = Prepared(
 
 def tools_of(conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolChoice:
     """The team's tools, and which of them are switched on here."""
-    has_none = conversation.team_has_tools is False
+    context = conversation.context
+    has_none = context is not None and not context.team_has_tools
     tools = [] if has_none else _tools_of.all(team=conversation.team_id, room=conversation.pk)
     return ToolChoice(
         lines=[ToolLine(tool=tool, is_on=tool.is_on) for tool in tools],
@@ -79,7 +79,7 @@ def tools_of(conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolC
 def tools_for(
     teams: Sequence[Team], upstreams: Iterable[Upstream], project: Project | None = None
 ) -> ToolChoice:
-    """The tools that a new conversation in one of these teams may use. Those of the project are
+    """The tools that a new conversation in one of these teams may use. The project's tools are
     switched on."""
     enabled = set(project.tools.values_list("pk", flat=True)) if project else ()
     tools = (
@@ -95,14 +95,19 @@ def tools_for(
     )
 
 
-def composer_context(user: User, conversation: Conversation, path: Path) -> dict[str, Any]:
-    tail = path.tail
-    # Neither is made for patches of a page that already has its composer.
+def composer_context(
+    user: User, conversation: Conversation, tail: Message | None, *, tools_mark: str | None = None
+) -> dict[str, Any]:
+    """``tail``: the message below which the next one goes. ``tools_mark``: that of the page, whose tools are not
+    read again."""
+    # Both are lazy: patches of a page that already has its composer need neither.
     upstreams: Any = SimpleLazyObject(partial(access.usable_upstreams, user))
     form = SimpleLazyObject(lambda: SendForm(upstreams=upstreams, remembered=conversation))
     return {
         "form": form,
-        "tool_choice": tools_of(conversation, upstreams),
+        "tool_choice": (
+            tools_of(conversation, upstreams) if tools_mark is None else {"mark": tools_mark}
+        ),
         "key": uuid.uuid4(),
         "parent": tail.public_id.hex if tail and tail.role == Role.ASSISTANT else "",
         "action": reverse("conversation_send", args=[conversation.public_id]),
@@ -120,7 +125,7 @@ def instructing_project(user: User, project_pk: int | None) -> Project | None:
 
 
 def files_offered(user: User, project_pk: int | None) -> QuerySet[StoredFile] | None:
-    """What the project shares with its conversations, where the person reads the project."""
+    """The files that the project shares with its conversations, if the person reads the project."""
     return None if project_pk is None else access.shared_files(user, project_pk)
 
 

@@ -8,11 +8,21 @@ from typing import Any
 
 from django import forms
 from django.db.models import QuerySet
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy
 
 from chat.conversations.actions.messages import TEXT_LIMIT
 from chat.conversations.choice_form import ChoiceForm, ToolsField
-from chat.models import Conversation, Project, StoredFile, Team, Tool, Upstream, Visibility
+from chat.models import (
+    Conversation,
+    Project,
+    StoredFile,
+    Team,
+    Tool,
+    Upstream,
+    Visibility,
+    visibilities,
+)
 from chat.web.forms import Sentences, WordsField
 
 NO_SUCH_FILE = gettext_lazy("A selected file is no longer in the project. Reload the page.")
@@ -78,7 +88,7 @@ class SendForm(ChoiceForm, WordsForm):
             self.fields["project_files"].queryset = shared
 
 
-# Who can read a conversation in a project.
+# The readers that a conversation in a project may have.
 IN_PROJECT = (
     (Visibility.PROJECT, gettext_lazy("Shared with the project")),
     (Visibility.PRIVATE, gettext_lazy("Private")),
@@ -93,14 +103,14 @@ class StartForm(SendForm):
     )
     visibility = forms.ChoiceField(
         label=gettext_lazy("Visibility"),
-        choices=[each for each in Visibility.choices if each[0] != Visibility.PROJECT],
+        choices=[(each.value, each.label) for each in visibilities(in_project=False)],
         required=False,
         initial=Visibility.PRIVATE,
     )
     expires = forms.TypedChoiceField(
-        label=gettext_lazy("Expiry"),
+        label=gettext_lazy("Expiration"),
         choices=[
-            ("", gettext_lazy("Doesn’t expire")),
+            ("", gettext_lazy("Never expires")),
             ("1", gettext_lazy("Expires in 1 day")),
             ("7", gettext_lazy("Expires in 7 days")),
             ("30", gettext_lazy("Expires in 30 days")),
@@ -117,6 +127,7 @@ class StartForm(SendForm):
         *,
         upstreams: Iterable[Upstream],
         teams: QuerySet[Team],
+        without_team: Promise,
         remembered: Conversation | None = None,
         project: Project | None = None,
         shared: QuerySet[StoredFile] | None = None,
@@ -128,26 +139,11 @@ class StartForm(SendForm):
             self.fields["visibility"].choices = IN_PROJECT
             self.fields["visibility"].initial = Visibility.PROJECT
         for code in ("required", "invalid_choice"):
-            self.fields["team"].error_messages[code] = gettext(
-                "You have read-only access. Ask a team owner for write access."
-            )
+            self.fields["team"].error_messages[code] = without_team
 
 
 class TitleForm(forms.Form):
     title = forms.CharField(max_length=200)
-
-
-class VisibilityForm(forms.Form):
-    """Private, or shared: with the team, or in a project with those who see that."""
-
-    visibility = forms.ChoiceField()
-
-    def __init__(
-        self, data: Mapping[str, Any] | None = None, *, conversation: Conversation
-    ) -> None:
-        super().__init__(data)
-        choices = (Visibility.PRIVATE, conversation.shared_visibility)
-        self.fields["visibility"].choices = [(each.value, each.label) for each in choices]
 
 
 class SwitchForm(Sentences):

@@ -1,5 +1,5 @@
-"""The list of conversations in the sidebar: what one has pinned, those of projects, then one's own and
-those shared in teams, grouped by day."""
+"""The list of conversations in the sidebar: pinned, by project, then one's own and those shared in
+teams, grouped by day."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import DateTimeField, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, Greatest
 from django.utils import timezone
@@ -18,6 +19,7 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext
 
 from chat import access
+from chat.conversations.list_version import read_list_version
 from chat.conversations.project_lines import (
     MOST_PROJECTS,
     NO_FOLDS,
@@ -27,24 +29,23 @@ from chat.conversations.project_lines import (
     project_query,
 )
 from chat.core.prepared import IsOneOf, Prepared
-from chat.live.list_version import read_list_version
 from chat.models import (
     OPEN_STATUSES,
     Conversation,
     Membership,
+    Participant,
     Pin,
-    Project,
     Question,
     Run,
     User,
-    Visibility,
 )
 from chat.models.run import LIVE_STATUSES
 from chat.models.team import WRITING_ROLES
+from chat.unread.marks import is_unread
 
 # Conversations per page of the list; about one and a half screens.
 PAGE_LINES = 50
-# A page that shows older lines gets as many again when the list changes, up to here.
+# A page that shows older lines gets as many again when the list changes, up to this limit.
 MOST_LINES = 500
 # The id of no conversation.
 NOBODY = UUID(int=0)
@@ -63,11 +64,11 @@ class ConversationLine(NamedTuple):
     owner_email: str
     is_running: bool = False
     is_waiting: bool = False
-    # The number of all questions that the reader may answer; the same in every line.
-    waiting_count: int = 0
-    # Of a temporary conversation.
+    # Set for temporary conversations.
     expires_at: datetime | None = None
     pk: int = 0
+    has_participants: bool = False
+    is_unread: bool = False
 
     @property
     def owner(self) -> str:
@@ -98,7 +99,6 @@ def listing_context(
     projects = _groups(user, found[:MOST_PROJECTS], shown_room, folds)
     lines = _lines(user, before, count)
     shown = lines[:count]
-    in_projects = (line for group in projects for line in group.lines)
     return {
         "list_version": version,
         "pinned": pinned,
@@ -109,12 +109,11 @@ def listing_context(
         "current": current,
         "older_than": shown[-1].updated_at.isoformat() if len(lines) > count else "",
         "is_first_page": not before,
-        "waiting_count": next((line.waiting_count for line in (*pinned, *in_projects, *lines)), 0),
     }
 
 
 def _may_create_project(user: User, projects: Iterable[ProjectGroup]) -> bool:
-    """In a team in which they may write; whoever may write in a project is in such a team."""
+    """Whether they may write in a team; everybody who may write in a project is in such a team."""
     if any(group.project.may_write for group in projects):
         return True
     return _team_written_in.first(person=user.pk) is not None
@@ -130,7 +129,7 @@ def _groups(
 
 
 def _lines(user: User, before: str, count: int) -> list[ConversationLine]:
-    """One conversation more than a page, to know whether there is another page."""
+    """The lines of a page, and one more if there is another page."""
     moment = _moment(before)
     if moment is None and count == PAGE_LINES:
         rows = _newest.all(person=user.pk)
@@ -140,7 +139,7 @@ def _lines(user: User, before: str, count: int) -> list[ConversationLine]:
 
 
 def _listed(user: Any) -> QuerySet[Conversation]:
-    return Conversation.objects.visible_to(user).filter(archived_at__isnull=True)
+    return access.visible_conversations(user).filter(archived_at__isnull=True)
 
 
 def _unpinned(user: Any) -> QuerySet[Conversation]:
@@ -157,20 +156,24 @@ def _lines_of(user: Any, rows: QuerySet[Conversation], *more: str) -> QuerySet[A
         run__message__children__isnull=True,
     )
     return rows.annotate(
+        has_participants=Exists(Participant.objects.filter(conversation=OuterRef("pk"))),
         is_running=Exists(live),
         is_waiting=Exists(asked),
-        waiting_count=access.count_of_questions(user),
+        is_unread=is_unread(user),
     ).values_list(*COLUMNS, *more)
 
 
 def _recent(user: Any, count: int, *, before: datetime | None = None) -> QuerySet[Any]:
-    """The newest lines, without those that are pinned and those that stand under a project. One's
-    own in a project that one has left stays."""
-    readable = Project.objects.visible_to(user).filter(pk=OuterRef("project"))
+    """The newest lines, without pinned ones and those below a project, but with one's own in a
+    project that one has left."""
+    readable = access.visible_projects(user).filter(pk=OuterRef("project"))
     rows = _unpinned(user).filter(Q(project__isnull=True) | ~Exists(readable))
     if before is not None:
         rows = rows.filter(updated_at__lt=before)
     rows = rows.filter(updated_at__gte=_since(user, rows, count))
+    if settings.IS_SQLITE:
+        # The join makes SQLite begin with the person's teams, and not with all people.
+        rows = rows.filter(team__memberships__user=user)
     return _lines_of(user, rows).order_by("-updated_at", "-pk")[:count]
 
 
@@ -178,15 +181,16 @@ def _since(user: Any, rows: QuerySet[Conversation], count: int) -> Greatest:
     """A time since which at least so many of the rows have changed, if there are so many: the newest
     at which one's own, or what is shared in one team, would suffice.
 
-    Each of these comes from an index. What is one's own or shared in several teams has no index in
-    the order of time, so without a limit all that somebody may read would be read and sorted.
+    Each of these comes from an index. Conversations that are one's own or shared in several teams
+    have no index in the order of time, so without a limit all that somebody may read would be read
+    and sorted.
     """
 
     def last(some: QuerySet[Any]) -> Subquery:
         times = some.order_by("-updated_at").values("updated_at")
         return Subquery(times[count - 1 : count])
 
-    in_team = rows.filter(team=OuterRef("team"), visibility=Visibility.TEAM)
+    in_team = rows.filter(access.IS_SHARED_WITH_TEAM, team=OuterRef("team"))
     teams = Membership.objects.filter(user=user).annotate(last=last(in_team))
     of_teams = Subquery(teams.order_by(F("last").desc(nulls_last=True)).values("last")[:1])
     times = (last(rows.filter(owner=user)), of_teams)
@@ -195,15 +199,15 @@ def _since(user: Any, rows: QuerySet[Conversation], count: int) -> Greatest:
 
 COLUMNS = (
     *("public_id", "title", "visibility", "updated_at", "revision"),
-    *("owner_id", "owner__name", "owner__email", "is_running", "is_waiting", "waiting_count"),
-    *("expires_at", "pk"),
+    *("owner_id", "owner__name", "owner__email", "is_running", "is_waiting"),
+    *("expires_at", "pk", "has_participants", "is_unread"),
 )
 LONG_AGO = Value(datetime.min.replace(tzinfo=UTC), output_field=DateTimeField())
 _newest: Prepared[Any] = Prepared(lambda person: _recent(person, PAGE_LINES + 1))
 _projects = project_query(lambda person: _unpinned(person).order_by("-updated_at", "-pk"))
 _chosen: Prepared[Any] = Prepared(
     lambda person, keys: _lines_of(
-        person, Conversation.objects.visible_to(person).filter(IsOneOf("pk", keys))
+        person, access.visible_conversations(person).filter(IsOneOf("pk", keys))
     ).order_by("-updated_at", "-pk")
 )
 _team_written_in: Prepared[Any] = Prepared(
@@ -211,16 +215,16 @@ _team_written_in: Prepared[Any] = Prepared(
         "pk", flat=True
     )[:1]
 )
-# Those of some conversations that one may read, the oldest change first, and where their lines stand.
+# The readable ones of some conversations, the oldest change first, with the places of their lines.
 _some: Prepared[Any] = Prepared(
     lambda person, keys: _lines_of(
         person,
-        Conversation.objects.visible_to(person)
+        access.visible_conversations(person)
         .filter(IsOneOf("pk", keys))
         .annotate(
             has_pinned=Exists(Pin.objects.filter(user=person, conversation=OuterRef("pk"))),
             below=Subquery(
-                Project.objects.visible_to(person)
+                access.visible_projects(person)
                 .filter(pk=OuterRef("project"))
                 .values("public_id")[:1]
             ),
@@ -236,15 +240,15 @@ _pinned: Prepared[Any] = Prepared(
 
 
 class PlacedLine(NamedTuple):
-    """A line, and where in the list it stands: "pinned", "recent", below a project (its id), or, in the
-    archive, nowhere (empty)."""
+    """A line and its place in the list: "pinned", "recent", a project's id, or, in the archive,
+    empty."""
 
     line: ConversationLine
     place: str
 
 
 def lines_of_some(person_pk: int, keys: Sequence[int]) -> list[PlacedLine]:
-    """Of these conversations the lines that this person may see, the oldest change first."""
+    """The lines of those of these conversations that the person may see, the oldest change first."""
     width = len(ConversationLine._fields)
     return [
         PlacedLine(ConversationLine._make(row[:width]), _place(*row[width:]))
@@ -261,7 +265,7 @@ def _place(has_pinned: bool, project: UUID | None, archived_at: datetime | None)
 
 
 def day_of(moment: datetime) -> str:
-    """The heading under which what changed at this moment stands."""
+    """The heading above conversations that changed at this moment."""
     return _label(moment, timezone.localdate())
 
 
@@ -279,8 +283,8 @@ def _moment(text: str) -> datetime | None:
 def by_day(
     conversations: Iterable[ConversationLine], *, after: datetime | None = None
 ) -> list[Day]:
-    """The conversations under headings. What continues the page that ended ``after`` a moment has no
-    heading of its own."""
+    """The conversations under headings. Rows that continue the page that ended ``after`` a moment
+    have no heading of their own."""
     today = timezone.localdate()
     continued = _label(after, today) if after else None
     return [

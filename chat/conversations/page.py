@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
 import zlib
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -16,20 +15,21 @@ from django.utils.translation import gettext_lazy
 
 from chat import access
 from chat.conversations.actions import messages as message_actions
+from chat.conversations.actions.messages import Parent
 from chat.conversations.composer import composer_context
 from chat.conversations.listing import listing_context
-from chat.conversations.page_diff import PageDifference, changed_turns, difference
+from chat.conversations.page_diff import ChangedTurn, PageDifference, changed_turns, difference
 from chat.conversations.page_parts import PageAmendment
 from chat.conversations.page_state import PageState, page_state_of
+from chat.conversations.paths import Path, read_path
 from chat.conversations.project_lines import folds_of
+from chat.conversations.starters import demo_starters, has_own_beside_demos
 from chat.conversations.transcript import (
-    Path,
     Turn,
     is_waiting,
     last_page,
     last_run,
     maker_of,
-    read_path,
     read_turns,
     turns_below,
     turns_of,
@@ -39,12 +39,26 @@ from chat.core.deadline import is_over
 from chat.core.errors import ActionRefused, KeyReused
 from chat.files.file_counts import count_files, has_no_files, once
 from chat.live.snapshot import render_answer
-from chat.models import Conversation, Message, Project, Question, Run, RunStatus, User
+from chat.models import (
+    Conversation,
+    ConversationContext,
+    Message,
+    Participant,
+    Project,
+    Question,
+    QueuedMessage,
+    Run,
+    RunStatus,
+    User,
+)
 from chat.runs.queue import read_queue
+from chat.unread.marks import revision_read
 from chat.web.decorators import Refuse
 from chat.web.responses import refusal_patch
 from chat.web.views import unavailable
 
+# A conversation, or what is in it.
+OfConversation: TypeAlias = Conversation | Message | Run | Participant | QueuedMessage
 # The header of a response that accepted a message.
 ACCEPTED = "room:accepted"
 CHANGED = "room:changed"
@@ -57,8 +71,8 @@ SAID_OTHERWISE = gettext_lazy(
 
 
 def says(run: Run, text: str, *, within: Conversation | None = None) -> bool:
-    """Whether the run answers this text in this conversation: a repeated key may come with another text or
-    from another page."""
+    """Whether the run answers this text in this conversation: a repeated key may have another text
+    or page."""
     question = run.message.parent
     if question is None or (within is not None and run.conversation_id != within.pk):
         return False
@@ -82,14 +96,34 @@ def room_page(
     turns = read_turns(path, shown)
     if amend is not None:
         amend.put_into(card for turn in turns for run in turn.runs for card in run.asked)
-    context = _room_context(request.user, conversation, path, turns) | {
+    last = last_run(path, turns)
+    context = _room_context(request.user, conversation, turns, last=last, tail=path.tail) | {
         "turns": turns,
+        "place": partial(_place_of, last),
         "earlier": shown.start,
+        "new_from": _first_new(request.user, conversation, turns),
         "epoch": page_database_identity(),
         "draft": draft,
         "refusal": refusal,
     }
+    # Suggestions after the first answer of a demo model (which says that it can't answer questions), or
+    # of the installation's first own model.
+    if len(path.places) <= 2 and context["may_write"]:
+        context["demo_starters"] = demo_starters(context["form"])
+        context["may_hide_demos"] = request.user.is_staff and has_own_beside_demos(context["form"])
     return render(request, "conversations/conversation.html", context, status=status)
+
+
+def _first_new(user: User, conversation: Conversation, turns: Sequence[Turn]) -> str:
+    """The id of the first turn that has changed since this person's last visit, and is not their own."""
+    seen = revision_read(user, conversation.pk)
+    if seen is None or seen >= conversation.revision:
+        return ""
+    for turn in turns:
+        is_own = turn.is_person and turn.message.author_id == user.pk
+        if turn.message.revision > seen and not is_own:
+            return turn.message.public_id.hex
+    return ""
 
 
 def changes(
@@ -99,15 +133,15 @@ def changes(
     is_accepted: bool = False,
     asked: Question | None = None,
 ) -> HttpResponse:
-    """The patches that bring a browser's page up to date. ``asked`` is the question that this person has just
+    """The patches that update a browser's page. ``asked`` is the question that this person has just
     answered or claimed, whose notice is removed."""
     position = page_state_of(request)
     path = _kept_path(request.user, conversation, position)
     change = difference(path, position, may_write=access.may_write(request.user, conversation))
-    context = changes_context(request.user, path, position, change) | {
-        # Most answers begin at once. For a queued one the live connection sends the position, which would
-        # cost a query of the whole queue here.
-        **({"place": ""} if is_accepted else {}),
+    context = changes_context(request.user, path, position, change)
+    if not is_accepted:
+        context["place"] = partial(_place_of, context["running"])
+    context |= {
         "settled_now": asked,
         "is_accepted": is_accepted,
         **listing_context(
@@ -125,31 +159,49 @@ def changes(
 def changes_context(
     user: User, path: Path, position: PageState | None, change: PageDifference
 ) -> dict[str, Any]:
-    """What the patches of a page are rendered from, without the list beside it."""
+    """The context of a page's patches, without the list beside it."""
     may_write = access.may_write(user, path.conversation)
     appended = read_turns(path, range(change.start, len(path.places)))
     changed = changed_turns(path, change.changed, position, may_write=may_write)
     turns = [*appended, *(each.turn for each in changed)]
-    return _room_context(user, path.conversation, path, turns) | {
+    room = _room_context(user, path.conversation, turns, last=last_run(path, turns), tail=path.tail)
+    return room | _patch_context(position, change, appended, changed)
+
+
+def _patch_context(
+    position: PageState | None,
+    change: PageDifference,
+    appended: Sequence[Turn],
+    changed: Sequence[ChangedTurn] = (),
+) -> dict[str, Any]:
+    """The context that ``changes.html`` needs besides `_room_context`."""
+    return {
         "position": position,
         "change": change,
         "earlier": change.start if change.is_whole else 0,
         "appended": appended,
         "changed": changed,
+        # Most answers begin at once. For a queued one the live connection sends the position, which would
+        # cost a query of the whole queue here.
+        "place": "",
+        "settled_now": None,
+        "is_accepted": False,
+        # The list beside the page is not updated here.
+        "days": None,
     }
 
 
 def _kept_path(user: User, conversation: Conversation, position: PageState | None) -> Path:
-    """The branch that the reader sees stays, even if a colleague has created a newer version; a notice offers
-    that version."""
+    """The reader's branch, even if a colleague has created a newer version or continued another one,
+    which a notice offers."""
     path = read_path(user, conversation)
     overtaken = path.overtaken(position.tail) if position is not None else None
     if overtaken is None:
         return path
-    tail, newest = overtaken
-    if maker_of(newest) == user:
+    is_own = overtaken.is_newer and maker_of(overtaken.version) == user
+    if is_own or maker_of(overtaken.newest) == user:
         return path
-    message_actions.choose_path(user, tail, is_kept=True)
+    message_actions.choose_path(user, overtaken.tail, is_kept=True)
     return read_path(user, conversation)
 
 
@@ -169,54 +221,54 @@ def accepted(
 
 
 def sent(
-    request: HttpRequest, conversation: Conversation, run: Run, *, has_pictures: bool
+    request: HttpRequest,
+    conversation: Conversation,
+    run: Run,
+    *,
+    parent: Parent | None,
+    has_attachments: bool,
 ) -> HttpResponse:
-    """The response after a message: patches with the message and the element of its answer.
+    """The response after a message below ``parent``: patches with it and the element of its answer.
 
-    People wait for this answer, and many send at once. So where nothing but this message has
-    changed since the page was made, which the revision tells, nothing else is read again. The line in
-    the list beside it comes over the live connection.
+    People wait for this response, and many send at once. So if the revision tells that only this
+    message has changed since the page was rendered, nothing else is read. The live connection
+    updates the line in the list.
     """
     position = page_state_of(request) if request.htmx else None
     if (
         position is None
         or position.revision + 1 != conversation.revision
         or not (position.is_quiet and run.is_queued)
-        or has_pictures
+        or has_attachments
     ):
         return accepted(request, conversation)
-    turns = turns_below(position.tail, position.number, run) if position.number else []
-    turns = turns or _appended(request.user, conversation, position, run)
+    if not run.is_repeated and position.number and _is_end(parent, position):
+        turns: Sequence[Turn] = turns_below(run, position.number)
+    else:
+        turns = _appended(request.user, conversation, position, run)
     if not turns:
         return accepted(request, conversation)
     has_no_files(conversation)
-    context = {
-        "conversation": conversation,
-        "may_write": True,
-        "position": position,
-        "change": PageDifference(is_whole=False, gone=(), start=turns[0].number - 1),
-        "appended": turns,
-        "head_mark": position.head,
-        "tool_choice": {"mark": position.tools},
-        "running": run,
-        "strip_mark": strip_mark(run, None),
-        "strip_html": partial(_phase_of, run, turns),
-        "action_mark": action_mark(run),
-        "key": uuid.uuid4(),
-        "parent": run.message.public_id.hex,
-        "is_accepted": True,
-        "days": None,
-    }
+    change = PageDifference(is_whole=False, gone=(), start=turns[0].number - 1)
+    room = _room_context(
+        request.user, conversation, turns, last=run, tail=run.message, known=position
+    )
+    context = room | _patch_context(position, change, turns) | {"is_accepted": True}
     response = render(request, "conversations/changes.html", context)
     response["X-Room-Revision"] = str(conversation.revision)
     response["HX-Trigger"] = ACCEPTED
     return response
 
 
+def _is_end(parent: Parent | None, position: PageState) -> bool:
+    """Whether the page ends with this message, which had no other below it."""
+    return parent is not None and parent.is_last and parent.message.public_id.hex == position.tail
+
+
 def _appended(
     user: User, conversation: Conversation, position: PageState, run: Run
 ) -> Sequence[Turn]:
-    """The turns of this run, where they are all that the page lacks."""
+    """The turns of this run, if the page lacks nothing else."""
     path = read_path(user, conversation)
     change, turns = difference(path, position), turns_of(path, run)
     lacks_more = change.is_whole or change.gone or change.changed
@@ -243,11 +295,11 @@ def refused(
     return refusal_patch(request, refusal, status=status, place=place, key_place=key_place)
 
 
-def refuse_beside(place: str = "composer-note") -> Refuse[Conversation | Message | Run]:
+def refuse_beside(place: str = "composer-note") -> Refuse[OfConversation]:
     """For `post_action`: shows the refusal at ``place`` on the page of the record's conversation."""
 
     def refuse(
-        request: HttpRequest, record: Conversation | Message | Run, refusal: ActionRefused
+        request: HttpRequest, record: OfConversation, refusal: ActionRefused
     ) -> HttpResponse:
         conversation = record if isinstance(record, Conversation) else record.conversation
         return refused(
@@ -263,36 +315,59 @@ def refuse_beside(place: str = "composer-note") -> Refuse[Conversation | Message
 
 
 def _room_context(
-    user: User, conversation: Conversation, path: Path, turns: Sequence[Turn]
+    user: User,
+    conversation: Conversation,
+    turns: Sequence[Turn],
+    *,
+    last: Run | None,
+    tail: Message | None,
+    known: PageState | None = None,
 ) -> dict[str, Any]:
-    may_write = access.may_write(user, conversation)
-    last = last_run(path, turns)
+    """The context of a page around its turns. ``last``: the newest run of the last answer, ``tail``.
+    ``known``: the state of a page whose heading and tools are as they were."""
+    context = access.context_of(user, conversation)
+    may_write = context.may_write
     running = last if last and last.is_live else None
     waiting = last if is_waiting(last) else None
     return {
         "conversation": conversation,
         "may_write": may_write,
         "is_owner": conversation.owner_id == user.pk,
+        "may_manage": context.may_manage,
+        "may_fork": context.may_fork,
         "is_shared": conversation.is_shared,
+        "has_participants": context.has_participants,
         "project": SimpleLazyObject(partial(project_shown, user, conversation)),
-        "head_mark": head_mark(conversation, may_write),
+        "named_project": SimpleLazyObject(partial(_project_named, user, conversation)),
+        "head_mark": known.head if known else head_mark(conversation, context),
         "running": running,
         "strip_mark": strip_mark(running, waiting),
         "waiting": waiting,
         "strip_html": partial(_phase_of, running, turns),
-        "place": partial(_place_of, running),
         "action_mark": action_mark(running),
-        # A browser that has lost the answer to this person's message sees by it that it was sent.
+        # It tells a browser that has lost the response to a message that it was sent.
         "sent_key": last.idempotency_key if last and last.requested_by_id == user.pk else None,
-        **(composer_context(user, conversation, path) if may_write else {}),
+        **(
+            composer_context(user, conversation, tail, tools_mark=known.tools if known else None)
+            if may_write
+            else {}
+        ),
     }
 
 
 def project_shown(user: User, conversation: Conversation) -> Project | None:
-    """The conversation's project, where its reader sees that. Who has left it does not."""
+    """The conversation's project; ``None`` if the reader can't see it, such as after leaving it."""
     if conversation.project is None or not access.may_read_project(user, conversation.project):
         return None
     return conversation.project
+
+
+def _project_named(user: User, conversation: Conversation) -> Project | None:
+    """The conversation's project, for people who may know its name: its readers, and the owner, who knows
+    where it is shared."""
+    if conversation.owner_id == user.pk:
+        return conversation.project
+    return project_shown(user, conversation)
 
 
 def _phase_of(running: Run | None, turns: Sequence[Turn]) -> str:
@@ -310,17 +385,21 @@ def _place_of(running: Run | None) -> str:
     return read_queue().places.get(running.public_id, "")
 
 
-def head_mark(conversation: Conversation, may_write: bool) -> str:
+def head_mark(conversation: Conversation, context: ConversationContext) -> str:
     """A hash of the heading, to detect changes."""
     files = once(conversation, count_files)
     project = conversation.project
     states = (
         conversation.archived_at,
         conversation.expires_at,
-        conversation.is_pinned,
+        context.is_pinned,
         (project.pk, project.name, project.color) if project else None,
     )
-    shown = f"{conversation.title}\n{conversation.visibility}\n{may_write}\n{files}\n{states}"
+    rights = (
+        *(context.may_write, context.may_manage, context.has_participants),
+        context.may_fork,
+    )
+    shown = f"{conversation.title}\n{conversation.visibility}\n{rights}\n{files}\n{states}"
     return f"{zlib.crc32(shown.encode()):08x}"
 
 

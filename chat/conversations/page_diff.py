@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from chat.conversations.page_parts import PageCard
 from chat.conversations.page_state import PageState
-from chat.conversations.transcript import PAGE_TURNS, Path, ShownRun, Turn, last_page, read_changed
+from chat.conversations.paths import Path
+from chat.conversations.transcript import PAGE_TURNS, ShownRun, Turn, last_page, read_changed
 from chat.models.tree import path_to
 
 
@@ -37,12 +38,15 @@ def difference(path: Path, position: PageState | None, *, may_write: bool = True
     start = max(kept, default=-1) + 1
     if start <= first or len(path.places) - start > PAGE_TURNS:
         return whole
+    gone = [hex_id for hex_id in shown if path.index_of(hex_id) is None]
+    # Below the last turn that stays there may be lines that were below those that go, or the other way.
+    last = start - 1 if gone and path.has_lines else None
     return PageDifference(
         is_whole=False,
-        gone=[hex_id for hex_id in shown if path.index_of(hex_id) is None],
+        gone=gone,
         start=start,
         changed=(
-            _changed_turns(path, range(first, start), position)
+            _changed_turns(path, range(first, start), position, last)
             if position.writes == may_write
             else range(first, start)
         ),
@@ -57,15 +61,19 @@ def _chain_to(path: Path, tail: str) -> list[str]:
     return [above.public_id.hex for above in path_to(message, path.messages)]
 
 
-def _changed_turns(path: Path, indices: range, position: PageState) -> list[int]:
-    """Turns with a new sibling, and answers that are live on the page but have ended."""
+def _changed_turns(path: Path, indices: range, position: PageState, last: int | None) -> list[int]:
+    """Turns with a new sibling, with another version that was continued, or with a new line below,
+    answers that are live on the page but have ended, and the ``last`` one."""
     newest = path.newest_sibling_revisions()
     places = path.places
     return [
         index
         for index in indices
         if newest[places[index].message.parent_id] > position.revision
+        or path.has_newer_continuation(places[index].message, since=position.revision)
         or places[index].message.public_id.hex in position.open
+        or index == last
+        or path.has_line_since(places[index].message, position.revision)
     ]
 
 
@@ -73,9 +81,9 @@ def _changed_turns(path: Path, indices: range, position: PageState) -> list[int]
 class ChangedTurn:
     """Changes inside a turn: ``runs`` are not on the page yet, ``asking`` are runs whose questions are not.
 
-    Of the questions that are there, ``cards`` are shown anew: settled, or for a reader who may
-    write now, or no longer. Of the ``lines`` only the line that says who is at it changes:
-    somebody may be typing below it. ``there`` are the runs that stay as they are.
+    ``cards`` are questions to render again: settled, or with other rights of the reader. In
+    ``lines`` only the line with the person who answers changes: somebody may be typing below it.
+    ``there`` are the unchanged runs.
     """
 
     turn: Turn

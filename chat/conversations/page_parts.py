@@ -1,11 +1,14 @@
-"""What other features add to the conversation page: cards below a run, and refused forms."""
+"""Extensions of the conversation page by other features: cards below a run, refused forms, and the queue of messages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
+from uuid import UUID
 
-from chat.models import Run
+from chat.conversations.actions.messages import ModelChoice
+from chat.files.actions import AttachedFile
+from chat.models import Conversation, Message, Run, User
 
 
 class PageCard(Protocol):
@@ -46,3 +49,32 @@ def use_cards(read: CardReader) -> None:
 def cards_of(runs: Iterable[Run]) -> Mapping[int, Sequence[PageCard]]:
     """The cards below each of these runs, by the run's key, in their order."""
     return _read_cards(runs)
+
+
+class Enqueue(Protocol):
+    """Queues a message that can't be sent below ``parent`` now. Raises ``ActionRefused``."""
+
+    def __call__(
+        self,
+        user: User,
+        conversation: Conversation,
+        *,
+        parent: Message,
+        text: str,
+        choice: ModelChoice,
+        idempotency_key: UUID,
+        attachments: Sequence[AttachedFile],
+    ) -> None: ...
+
+
+_enqueue: list[Enqueue] = []
+
+
+def use_enqueue(enqueue: Enqueue) -> None:
+    """Sets who queues messages. `chat.apps` calls it once."""
+    _enqueue[:] = [enqueue]
+
+
+def enqueue_message() -> Enqueue:
+    """The function that queues a message."""
+    return _enqueue[0]

@@ -1,15 +1,19 @@
 """Renders what has changed on conversation pages that have a live connection, once for all that show the same
 to people with the same rights.
 
-The patches are those of `chat.conversations.page.changes`, but for the list beside the page. What depends
-on more than the rights is left to a request: a branch that somebody reads while a colleague goes on in
-another one, a composer that appears, and pages that need everything anew.
+The patches are those of `chat.conversations.page.changes`, but for the list beside the page. Pages
+request changes that depend on more than the rights: a branch that somebody reads while a colleague
+continues another one, a composer that appears, and complete renderings.
 """
 
 from __future__ import annotations
 
+import secrets
+import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -21,21 +25,57 @@ from chat import access
 from chat.conversations.page import changes_context
 from chat.conversations.page_diff import difference
 from chat.conversations.page_state import PageState, read_page_state
-from chat.conversations.transcript import read_path
+from chat.conversations.paths import read_path
 from chat.core.prepared import Prepared
 from chat.core.time_zones import zone_named
-from chat.live.page_updates import CSRF_PLACE, KEY_PLACE, PageReader, PageUpdate
+from chat.live.messages import encode
 from chat.models import BranchChoice, Conversation, User
+
+# Placeholders in the HTML of an update for the viewer's own CSRF token, and for an idempotency key that
+# no other page has. Nobody can know them, so no text of a conversation contains one.
+CSRF_PLACE = secrets.token_hex(16)
+KEY_PLACE = secrets.token_hex(16)
+
+
+class PageReader(NamedTuple):
+    """A person and the page that they look at. ``zone`` is the name of their time zone, if it is known."""
+
+    person: int
+    state: bytes
+    zone: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageUpdate:
+    """Patches that bring a page to this revision, with placeholders for the values of each viewer."""
+
+    revision: int
+    html: str
+
+    @cached_property
+    def _encoded(self) -> list[str]:
+        """The HTML as JSON, split at the places of keys."""
+        return encode(self.html).split(KEY_PLACE)
+
+    def message(self, room: UUID, number: int, csrf_token: str) -> str:
+        first, *others = self._encoded
+        parts = [first, *(f"{uuid.uuid4()}{other}" for other in others)]
+        content = "".join(parts).replace(CSRF_PLACE, csrf_token)
+        about = f'"channel":"page","room":"{room.hex}","revision":{self.revision},"page":{number}'
+        return f'{{{about},"content":{content}}}'
 
 
 class Rights(NamedTuple):
-    """What a page shows of its conversation depends on this, beside what it shows already."""
+    """The rights that decide, beside its state, how a page is updated."""
 
     may_write: bool
+    may_manage: bool
     is_owner: bool
+    is_guest: bool
     is_pinned: bool
-    # In the conversation's project; without one its name is not shown.
-    project_role: str | None
+    may_fork: bool
+    # The name of the project is shown only to people who read it.
+    reads_project: bool
     # The branches that they have chosen.
     choices: frozenset[tuple[int, bool]]
 
@@ -51,7 +91,7 @@ class Member(NamedTuple):
 def render_updates(
     room: UUID, readers: Sequence[PageReader]
 ) -> dict[PageReader, PageUpdate | None]:
-    """Who may not read the conversation is left out."""
+    """The updates of those readers who may still read the conversation."""
     members = _members(room, {reader.person for reader in readers})
     rights = _rights(members)
     alike: defaultdict[object, list[PageReader]] = defaultdict(list)
@@ -91,20 +131,24 @@ def _rights(members: Mapping[int, Member]) -> dict[int, Rights]:
             choices[person].add((chosen, is_kept))
     return {
         person: Rights(
-            may_write=access.may_write(user, conversation),
+            may_write=context.may_write,
+            may_manage=context.may_manage,
+            is_guest=context.is_guest,
             is_owner=conversation.owner_id == person,
-            is_pinned=conversation.is_pinned,
-            project_role=access.project_role_of(conversation),
+            is_pinned=context.is_pinned,
+            may_fork=context.may_fork,
+            reads_project=context.reads_project,
             choices=frozenset(choices[person]),
         )
         for person, (user, conversation) in members.items()
+        for context in [access.context_of(user, conversation)]
     }
 
 
 def _update_all(
     readers: Sequence[PageReader], members: Mapping[int, Member]
 ) -> dict[PageReader, PageUpdate | None]:
-    """Of readers with the same page and the same rights."""
+    """The updates of readers with the same page and the same rights."""
     first = readers[0]
     update, is_personal = _update(first, members[first.person])
     updates: dict[PageReader, PageUpdate | None] = dict.fromkeys(readers, update)
@@ -115,7 +159,7 @@ def _update_all(
 
 
 def _update(reader: PageReader, member: Member) -> tuple[PageUpdate | None, bool]:
-    """And whether it is for this person alone."""
+    """The update, and whether it is for this person alone."""
     position = read_page_state(reader.state)
     context = None if position is None else _context(member, position)
     if context is None:
@@ -141,9 +185,6 @@ def _context(member: Member, position: PageState) -> dict[str, Any] | None:
         "user": user,
         "csrf_token": CSRF_PLACE,
         "retry_key": KEY_PLACE,
-        # The live connection sends it.
-        "place": "",
-        "days": None,
     }
 
 

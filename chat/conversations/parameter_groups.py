@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from django.forms.boundfield import BoundField
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
-# The first four of these that an API type has stand above the others.
-COMMON = (
-    "temperature", "max_tokens", "max_output_tokens", "reasoning_effort", "effort", "reasoning",
-    "top_p", "thinking", "top_k",
-)  # fmt: skip
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+# The first `COMMON_COUNT` of these that an API type has stand above the others.
+COMMON: Sequence[str] = _TABLES["common"]
 COMMON_COUNT = 4
-
 # A parameter that is in none of these is in the last group.
-TOPICS: tuple[tuple[str | Promise, frozenset[str]], ...] = (
-    (gettext_lazy("Mode and server tools"), frozenset({
-        "mode", "x_web_search", "search_context_size", "x_fetch_url", "x_inspect_site",
-        "x_code_search", "x_repo_overview", "x_repo_read", "x_calculator", "max_tool_calls",
-    })),
-    (gettext_lazy("Reasoning"), frozenset({
-        "thinking", "thinking_budget", "thinking_display", "effort", "reasoning_budget",
-        "reasoning_history", "reasoning_summary", "reasoning_effort",
-    })),
-    (gettext_lazy("Sampling"), frozenset({
-        "seed", "top_k", "min_p", "typical_p", "frequency_penalty", "presence_penalty",
-        "repetition_penalty", "repeat_penalty", "mirostat_target", "mirostat_lr",
-    })),
-    (gettext_lazy("Output"), frozenset({
-        "verbosity", "stop", "stop_sequences", "n", "min_tokens", "response_format",
-        "response_schema", "text_format", "logprobs", "top_logprobs",
-    })),
-    (gettext_lazy("Tool calls"), frozenset({
-        "tool_choice", "tool_name", "parallel_tool_calls", "parallel_tools",
-    })),
-)  # fmt: skip
+TOPICS = [(gettext_lazy(each["title"]), frozenset(each["members"])) for each in _TABLES["topics"]]
 OTHER = gettext_lazy("Context and service")
 
 

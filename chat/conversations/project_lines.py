@@ -9,12 +9,12 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 
+from chat import access
 from chat.core.prepared import Prepared
-from chat.models import Project
 
-# Of more projects the list shows the first; the page of projects shows all.
+# The list shows at most this many projects; the page of projects shows all.
 MOST_PROJECTS = 30
-# Of a project. Its page shows the others.
+# Conversations that the list shows of one project; its page shows the others.
 PROJECT_LINES = 5
 # The browser remembers which projects a person has opened and folded; static/projects/folds.js
 # writes this cookie. As a cookie, so that the list is never drawn folded and then opened.
@@ -97,10 +97,10 @@ def project_query(listed: Callable[[Any], QuerySet[Any]]) -> Prepared[Any]:
         inside = listed(person).filter(project=OuterRef("pk")).values("pk")
         keys = {f"newest_{n}": Subquery(inside[n : n + 1]) for n in range(PROJECT_LINES)}
         keys["shown"] = Subquery(inside.filter(public_id=shown)[:1])
-        written = Project.objects.written_by(person).filter(pk=OuterRef("pk"))
-        rows = Project.objects.visible_to(person).annotate(may_write=Exists(written), **keys)
+        written = access.writable_projects(person).filter(pk=OuterRef("pk"))
+        rows = access.visible_projects(person).annotate(may_write=Exists(written), **keys)
         values = rows.order_by("name", "pk").values_list(*ProjectRow._fields, *keys)
-        # One more than the list shows, to know whether there are others.
+        # The additional row tells whether there are others.
         return values[: MOST_PROJECTS + 1]
 
     return Prepared(query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -23,6 +24,8 @@ from chat.files.file_counts import (
     files_by_answer,
     once,
 )
+from chat.mentions.marks import mark_mentions
+from chat.mentions.records import names_by_message
 from chat.models import Attachment, Conversation, Message, User, Visibility
 from chat.rendering.components import safe
 from chat.rendering.markdown import plain, render
@@ -101,8 +104,18 @@ def line_html(
     updated = int(line.updated_at.timestamp() * 1000)
     mark, owner = _mark_of(line, person_pk, in_project=in_project)
     state = (updated, line.revision)
-    flags = (is_current, has_menu)
+    flags = (is_current, has_menu, bool(line.is_unread))
     return _rendered(line.public_id, line.title, state, mark, owner, flags)
+
+
+_MARKS: Mapping[str, str] = {
+    Visibility.PRIVATE: "",
+    Visibility.TEAM: "shared",
+    Visibility.PROJECT: "project",
+}
+# The mark of a private conversation that was shared with people or groups.
+_SHARED_MARK = "people"
+_MARKS_IN_PROJECT: Mapping[str, str] = {Visibility.PRIVATE: "private", Visibility.PROJECT: ""}
 
 
 def _mark_of(line: ConversationLine, person_pk: int, *, in_project: bool) -> tuple[str, str]:
@@ -115,12 +128,10 @@ def _mark_of(line: ConversationLine, person_pk: int, *, in_project: bool) -> tup
     if line.expires_at is not None:
         return "temporary", ""
     if in_project:
-        return ("private" if line.visibility == Visibility.PRIVATE else ""), ""
-    if line.visibility == Visibility.PRIVATE:
-        return "", ""
-    if line.visibility == Visibility.PROJECT:
-        return "project", "" if line.owner_pk == person_pk else line.owner
-    return "shared", "" if line.owner_pk == person_pk else line.owner
+        mark = _MARKS_IN_PROJECT[line.visibility]
+        return (_SHARED_MARK if mark and line.has_participants else mark), ""
+    mark = _MARKS[line.visibility] or (_SHARED_MARK if line.has_participants else "")
+    return mark, line.owner if mark and line.owner_pk != person_pk else ""
 
 
 @lru_cache(maxsize=LINES_KEPT)
@@ -130,10 +141,10 @@ def _rendered(
     state: tuple[int, int],
     mark: str,
     owner: str,
-    flags: tuple[bool, bool],
+    flags: tuple[bool, bool, bool],
 ) -> SafeString:
     updated, revision = state
-    is_current, has_menu = flags
+    is_current, has_menu, is_unread = flags
     context = {
         "public_id": public_id,
         "title": title,
@@ -143,15 +154,16 @@ def _rendered(
         "owner": owner,
         "is_current": is_current,
         "has_menu": has_menu,
+        "is_unread": is_unread,
     }
     return render_to_string("conversations/_conversation_line.html", context)
 
 
 NOBODY = UUID(int=0)
 
-# Longer messages of people are folded; the beginning stays visible.
+# A person's message longer than this is folded; the beginning stays visible.
 FOLDED_FROM = 2400
-# Still longer ones are shown as they are: nobody waits for their rendering.
+# A message longer than this is shown as it was typed, so that nobody waits for its rendering.
 RENDERED_TO = 64_000
 # Rendered messages of people; most pages show the same few again and again.
 WORDS_KEPT = 256
@@ -166,20 +178,25 @@ class Words:
 
 
 @register.simple_tag
-def words_of(message: Message) -> Words:
-    return _words(message.text, f"n{message.public_id.hex}", get_language())
+def words_of(message: Message, conversation: Conversation | None = None) -> Words:
+    """With the conversation, mentions are marked."""
+    names: tuple[str, ...] = ()
+    if conversation is not None and "@" in message.text:
+        names = once(conversation, names_by_message).get(message.pk, ())
+    return _words(message.text, f"n{message.public_id.hex}", get_language(), names)
 
 
 @lru_cache(maxsize=WORDS_KEPT)
-def _words(text: str, prefix: str, language: str | None) -> Words:
-    """``prefix`` begins the ids of its notes. ``language`` is that of the labels on blocks of code."""
+def _words(text: str, prefix: str, language: str | None, names: tuple[str, ...]) -> Words:
+    """``prefix`` begins the ids of its notes. ``language`` is that of the labels on blocks of code, and ``names``
+    are those that the text mentions."""
     html = render(text, prefix) if len(text) <= RENDERED_TO else plain(text)
-    return Words(html=safe(html), is_long=len(text) > FOLDED_FROM)
+    return Words(html=safe(mark_mentions(html, names)), is_long=len(text) > FOLDED_FROM)
 
 
 @register.simple_tag
 def address_of(route: str, public_id: UUID) -> str:
-    """As ``reverse``, for a route whose only argument is an id: what is around it is known."""
+    """The address of a route whose only argument is an id, faster than ``reverse``: the rest is known."""
     before, after = _around(route)
     return f"{before}{public_id}{after}"
 

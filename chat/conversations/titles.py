@@ -8,15 +8,18 @@ from django.utils.translation import gettext_lazy
 
 from chat.core.text import without_hidden
 
-# Longer first lines are cut at a word for the title.
+# A longer first line is cut at a word for the title.
 TITLE_LENGTH = 60
 UNTITLED = gettext_lazy("New conversation")
-# Of a line that is longer, no more can reach the title, unless it begins with a very long address.
+# Characters read of a line. More can reach the title only behind a very long address.
 MOST_READ = 1000
 # Marks in marks, such as emphasis in the words of a link.
 MOST_NESTED = 3
 
-# What a line begins with in Markdown: headings, quotations, entries of lists, tasks.
+# The first sentence: not a greeting alone, and not up to the point of an abbreviation, after which a
+# sentence goes on with a small letter or a figure.
+_FIRST_SENTENCE = re.compile(r".{12,}?(?:[.!?](?=\s+[^\s\d])(?!\s+[a-zà-öø-ÿ])|[。！？])")
+# Beginnings of lines in Markdown: headings, quotations, entries of lists, tasks.
 _BEGINNING = re.compile(r"^(?:#{1,6}\s+|>\s*|[-*+]\s+|\d{1,9}[.)]\s+|\[[ xX]\]\s+)+(?=\S)")
 _CLOSED_HEADING = re.compile(r"\s+#+$")
 # Rules, underlined headings, and the borders of code blocks with their language.
@@ -39,11 +42,18 @@ _INLINE = re.compile(
 
 
 def title_of(text: str) -> str:
-    """The first line with words, without the marks of Markdown, cut at a word."""
+    """The title of a conversation that begins with ``text``."""
+    return first_sentence(text) or str(UNTITLED)
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of the first line with words, without the marks of Markdown, cut at a word.
+    Empty if there are no words."""
     lines = (without_hidden(line[:MOST_READ]).strip() for line in text.splitlines())
     line = next((line for line in lines if not _NO_WORDS.fullmatch(line)), "")
     title = _without_marks(_CLOSED_HEADING.sub("", _BEGINNING.sub("", line))).strip()
-    title = title or str(UNTITLED)
+    if sentence := _FIRST_SENTENCE.match(title):
+        title = sentence[0].rstrip(".")
     if len(title) <= TITLE_LENGTH:
         return title
     cut = title[:TITLE_LENGTH].rsplit(" ", 1)[0].rstrip(",.;:–-")

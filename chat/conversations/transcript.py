@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID, uuid4
 
-from django.db.models import OuterRef, Subquery
 from django.utils.translation import gettext
 
+from chat.conversations.change_lines import MOST_SINGLE, ChangeLine
 from chat.conversations.page_parts import PageCard, cards_of
+from chat.conversations.paths import Path
 from chat.core.prepared import Prepared
 from chat.live.snapshot import RenderedAnswer, render_answers
 from chat.models import (
     OPEN_STATUSES,
-    BranchChoice,
-    Conversation,
+    AccessReason,
     Message,
     Role,
     Run,
@@ -25,7 +26,7 @@ from chat.models import (
 from chat.models.conversation import name_of
 from chat.models.imports import name_imported
 from chat.models.run import model_label
-from chat.models.tree import Place, visible_path
+from chat.models.tree import Place
 from chat.runs.outcomes import SERVER_IS_GONE, TOO_MANY_PAUSES
 
 # Turns of a new page; earlier ones are loaded when the reader scrolls up.
@@ -78,14 +79,25 @@ class ShownRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newer:
-    """The newest version of a turn and its author, for a reader who sees an older one."""
+    """The version of a turn that newcomers see, for a reader who keeps another one, and who wrote it, or
+    has continued it since (``is_continued``)."""
 
     message: Message
     author: User | None
+    is_continued: bool = False
 
     @property
     def is_person(self) -> bool:
         return self.message.role == Role.USER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maker:
+    """The person who wrote a version of a message, or asked for a version of an answer, and the time."""
+
+    name: str
+    at: datetime
+    is_person: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,10 +109,19 @@ class Turn:
     number: int
     runs: tuple[ShownRun, ...] = ()
     newer: Newer | None = None
+    # Administrators who opened the conversation before the next turn came, and what was changed.
+    openings: Sequence[AccessReason] = ()
+    changes: Sequence[ChangeLine] = ()
+    # The maker of a version that isn't the first.
+    maker: Maker | None = None
 
     @property
     def is_person(self) -> bool:
         return self.message.role == Role.USER
+
+    @property
+    def has_many_changes(self) -> bool:
+        return len(self.changes) > MOST_SINGLE
 
     @property
     def has_words(self) -> bool:
@@ -152,78 +173,6 @@ class Turn:
         return uuid4()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Path:
-    """The visible path without texts, and all messages of the tree."""
-
-    conversation: Conversation
-    places: Sequence[Place]
-    messages: dict[int, Message]
-    # Of the turns, by the ids of their messages.
-    _positions: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def tail(self) -> Message | None:
-        return self.places[-1].message if self.places else None
-
-    def index_of(self, hex_id: str) -> int | None:
-        if len(self._positions) != len(self.places):
-            for index, place in enumerate(self.places):
-                self._positions[place.message.public_id.hex] = index
-        return self._positions.get(hex_id)
-
-    def newest_sibling(self, message: Message) -> Message:
-        siblings = [each for each in self.messages.values() if each.parent_id == message.parent_id]
-        return max(siblings, key=lambda each: each.pk)
-
-    def overtaken(self, hex_id: str) -> tuple[Message, Message] | None:
-        """The turn with this id, and the newest version of the turn at which its branch has left
-        the path. ``None``: it is on the path, or no choice of theirs leads elsewhere."""
-        tail = next((each for each in self.messages.values() if each.public_id.hex == hex_id), None)
-        on_path = {place.message.parent_id: place.message for place in self.places}
-        each = tail
-        while each is not None and each.parent_id not in on_path:
-            each = self.messages.get(each.parent_id) if each.parent_id else None
-        if tail is None or each is None:
-            return None
-        # The lowest turn whose parent is on the path, where both branches part.
-        newest = on_path[each.parent_id]
-        is_by_itself = newest.is_kept is None and newest.pk > each.pk
-        return (tail, newest) if is_by_itself else None
-
-    def newest_sibling_revisions(self) -> dict[int | None, int]:
-        newest: dict[int | None, int] = {}
-        for message in self.messages.values():
-            newest[message.parent_id] = max(newest.get(message.parent_id, 0), message.revision)
-        return newest
-
-
-_messages_of = Prepared(
-    lambda room, person: (
-        Message.objects.filter(conversation=room)
-        .only("id", "public_id", "conversation_id", "parent_id", "role", "revision")
-        .annotate(
-            is_kept=Subquery(
-                BranchChoice.objects.filter(chosen=OuterRef("pk"), user=person).values("is_kept")[
-                    :1
-                ]
-            )
-        )
-    )
-)
-
-
-def read_path(user: User, conversation: Conversation) -> Path:
-    rows = _messages_of.all(room=conversation.pk, person=user.pk)
-    return Path(
-        conversation=conversation,
-        places=visible_path(
-            rows, {row.parent_id: row.pk for row in rows if row.is_kept is not None}
-        ),
-        messages={row.pk: row for row in rows},
-    )
-
-
 def read_turns(path: Path, indices: Sequence[int]) -> list[Turn]:
     """The turns at these positions of the path, with texts, authors, runs and rendered answers."""
     if not indices:
@@ -242,24 +191,38 @@ def read_turns(path: Path, indices: Sequence[int]) -> list[Turn]:
         .order_by("message_id", "position")
     )
     name_imported(path.conversation.pk, messages=full.values(), runs=runs)
-    shown = _shown(runs, render_answers(runs))
+    return _turns(path, indices, full, _shown(runs, render_answers(runs)))
+
+
+def _turns(
+    path: Path,
+    indices: Sequence[int],
+    messages: Mapping[int, Message],
+    shown: Mapping[int, Sequence[ShownRun]],
+) -> list[Turn]:
+    """The turns at these positions whose message is in ``messages``, with the runs of each."""
+    places = [path.places[index] for index in indices]
     newer = _newer(path, places)
+    makers = _makers([place.message for place in places if place.number > 1])
     return [
         Turn(
-            message=full[place.message.pk],
+            message=messages[place.message.pk],
             place=place,
             number=index + 1,
             runs=tuple(shown.get(place.message.pk, ())),
             newer=newer.get(place.message.pk),
+            openings=path.openings.get(place.message.pk, ()),
+            changes=path.changes.get(place.message.pk, ()),
+            maker=makers.get(place.message.pk),
         )
         for index, place in zip(indices, places, strict=True)
-        if place.message.pk in full
+        if place.message.pk in messages
     ]
 
 
 def turns_of(path: Path, run: Run) -> list[Turn]:
-    """The two turns that a message has just brought, the words and the answer that is in line, from
-    what is known of them. Empty where they are not the last of the path."""
+    """The two turns that a message has just added (the message and the queued answer), without reading
+    them again. Empty if they are not the last of the path."""
     ends = path.places[-2:]
     words, answer = run.message.parent, run.message
     if words is None or [place.message.pk for place in ends] != [words.pk, answer.pk]:
@@ -267,13 +230,11 @@ def turns_of(path: Path, run: Run) -> list[Turn]:
     return _new_turns(run, ends, len(path.places) - 1)
 
 
-def turns_below(tail: str, number: int, run: Run) -> list[Turn]:
-    """The same for a page that ends with the turn ``tail`` of this number, without reading the path.
-    Empty where the message does not stand below it, or not alone."""
+def turns_below(run: Run, number: int) -> list[Turn]:
+    """The same for a page that ends with the turn of this number, below which they stand alone, without
+    reading the path."""
     words, answer = run.message.parent, run.message
-    above = words.parent if words is not None and not run.is_repeated else None
-    if words is None or above is None or not above.is_last or above.public_id.hex != tail:
-        return []
+    assert words is not None
     places = [
         Place(message=message, number=1, count=1, previous=None, next=None)
         for message in (words, answer)
@@ -304,24 +265,36 @@ def read_changed(path: Path, indices: Sequence[int], *, known_runs: Collection[s
     runs = _runs_of(answers)
     name_imported(path.conversation.pk, runs=runs)
     shown = _shown(runs, render_answers(_later(runs, known_runs)))
-    newer = _newer(path, places)
-    return [
-        Turn(
-            message=place.message,
-            place=place,
-            number=index + 1,
-            runs=tuple(shown.get(place.message.pk, ())),
-            newer=newer.get(place.message.pk),
-        )
-        for index, place in zip(indices, places, strict=True)
-    ]
+    return _turns(path, indices, path.messages, shown)
+
+
+def _makers(versions: Sequence[Message]) -> dict[int, Maker]:
+    """The makers of these versions; unknown for imported ones. No query if there are none."""
+    written = [each.pk for each in versions if each.role == Role.USER]
+    asked = [each.pk for each in versions if each.role == Role.ASSISTANT]
+    makers: dict[int, Maker] = {}
+    if written:
+        rows = Message.objects.filter(pk__in=written, author__isnull=False)
+        for pk, name, at in rows.values_list("pk", "author__name", "created_at"):
+            makers[pk] = Maker(name=name, at=at, is_person=True)
+    if asked:
+        runs = Run.objects.filter(message__in=asked, position=0, requested_by__isnull=False)
+        for pk, name, at in runs.values_list("message", "requested_by__name", "queued_at"):
+            makers[pk] = Maker(name=name, at=at, is_person=False)
+    return makers
 
 
 def _newer(path: Path, places: Sequence[Place]) -> dict[int, Newer]:
-    """The newer versions of turns of which the reader sees an older one."""
-    kept = [place.message for place in places if place.message.is_kept and place.next is not None]
-    found = {message.pk: path.newest_sibling(message) for message in kept}
-    return {pk: Newer(message=one, author=maker_of(one)) for pk, one in found.items()}
+    """The current versions of turns of which the reader keeps another one."""
+    kept = [place.message for place in places if path.choices.get(place.message.pk)]
+    found = {message.pk: path.current_version(message) for message in kept}
+    return {pk: _newer_than(pk, one, path) for pk, one in found.items() if one.pk != pk}
+
+
+def _newer_than(pk: int, version: Message, path: Path) -> Newer:
+    is_continued = version.pk < pk
+    made = path.newest_below(version) if is_continued else version
+    return Newer(message=version, author=maker_of(made), is_continued=is_continued)
 
 
 def maker_of(message: Message) -> User | None:

@@ -1,5 +1,5 @@
-"""Identifies the database. A page that was made from another one, such as the one from before a
-backup was restored, is reloaded, because what it shows may never have happened.
+"""Identifies the database. A page that was made from another one, such as before a backup was
+restored, is reloaded, because its content may never have happened.
 
 A mark stored in the database would be restored with it. This identity says where the records are,
 which no backup contains: the cluster and database, its timeline, and the file.
@@ -28,15 +28,20 @@ _PLACE = """
 
 
 def read_database_identity() -> str:
-    """The same in every process, as long as the records are the same."""
+    """The identity, which is the same in all processes."""
     place = _in_postgres() if connection.vendor == "postgresql" else _in_file()
     return hashlib.blake2b(repr(place).encode(), digest_size=8).hexdigest()
 
 
 def page_database_identity() -> str:
-    """Identifies what a page is made from: this database, and the scripts of this version. A page
-    with scripts of another version would half work, so it is reloaded in the same way."""
+    """Identifies the sources of a page: this database, and the scripts of this version. A page with
+    scripts of another version may half work, so it is reloaded, too, when that disturbs nobody."""
     return f"{read_database_identity()}.{source_digest()}"
+
+
+def database_of(page_identity: str) -> str:
+    """The part that identifies the database."""
+    return page_identity.partition(".")[0]
 
 
 def _in_postgres() -> object:

@@ -1,4 +1,4 @@
-"""How long a request waits for PostgreSQL. Behind a network that drops packets an answer never
+"""Limits the time that a request waits for PostgreSQL: if a network drops packets, no answer
 comes."""
 
 from __future__ import annotations

@@ -24,7 +24,6 @@ def marks() -> list[str]:
 
 
 def is_newest(ciphertext: str) -> bool:
-    """Whether this was encrypted with the newest key."""
     try:
         Fernet(settings.ENCRYPTION_KEYS[0]).decrypt(ciphertext.encode())
     except InvalidToken:

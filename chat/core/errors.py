@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ class ActionRefused(Exception):
 
 
 class InvalidForm(ActionRefused):
-    """What was sent is not valid. ``form`` has the values, to be shown again."""
+    """The form is not valid. ``form`` has its values, to be shown again."""
 
     status = 422
 
@@ -48,9 +49,10 @@ class StorageFull(ActionRefused):
 
     status = 507
 
-    def __init__(self) -> None:
+    def __init__(self, words: str = "") -> None:
         super().__init__(
-            gettext(
+            words
+            or gettext(
                 "Storage is full, so nothing was sent. "
                 "Your text is still here; ask an administrator to free up space."
             )
@@ -68,8 +70,31 @@ class StorageBusy(ActionRefused):
         )
 
 
-# SQLite's two messages for a full disk; PostgreSQL's class 53 code for the same.
+class FilesUnavailable(ActionRefused):
+    """The storage for files failed, or lacks an object that it should have."""
+
+    status = 503
+
+
+# SQLite's two messages for a full disk; PostgreSQL's class 53 code for the same; those of files.
 _FULL = ("database or disk is full", "disk i/o error", "no space left on device")
+_FULL_IN_POSTGRES = "53100"
+_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def is_storage_full(error: BaseException) -> bool:
+    """True if the disk or the database has no room, so that trying again at once doesn't help."""
+    if isinstance(error, OSError):
+        return error.errno in _FULL_ERRNOS
+    if not isinstance(error, OperationalError):
+        return False
+    code = getattr(error.__cause__, "sqlstate", None)
+    return code == _FULL_IN_POSTGRES or any(text in str(error).lower() for text in _FULL)
+
+
+def no_room() -> str:
+    """The message to a person whose request or job failed because the disk is full."""
+    return gettext("Storage is full. Ask an administrator to free up space, then try again.")
 
 
 @contextmanager
@@ -78,15 +103,25 @@ def storage_errors() -> Iterator[None]:
     try:
         yield
     except OperationalError as error:
-        cause = getattr(error.__cause__, "sqlstate", None)
-        if cause == "53100" or any(text in str(error).lower() for text in _FULL):
+        if is_storage_full(error):
             raise StorageFull from error
         raise StorageBusy from error
 
 
+@contextmanager
+def full_storage_refused() -> Iterator[None]:
+    """Turns a full database into a refusal. Any other error goes on."""
+    try:
+        yield
+    except OperationalError as error:
+        if is_storage_full(error):
+            raise StorageFull(no_room()) from error
+        raise
+
+
 def is_database_unavailable(error: Exception) -> bool:
-    """Whether the database is unavailable for now, so that trying again may help. Not a statement
-    that it will never accept, such as one with too many values."""
+    """Whether the database is unavailable for now, so that trying again may help. False for a
+    statement that it will never accept, such as one with too many values."""
     if not isinstance(error, OperationalError | InterfaceError):
         return False
     cause = error.__cause__

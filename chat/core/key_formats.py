@@ -1,4 +1,5 @@
-"""How keys of well-known providers look, for everything that removes secrets: logs, errors, recordings.
+"""Formats of well-known providers' keys, for the removal of secrets from logs, errors and
+recordings.
 
 A new format is one more line here. It must not import Django, like everything that uses it.
 """

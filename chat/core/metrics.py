@@ -66,8 +66,7 @@ class Reading(Collector):
     """A gauge that is read only when the page is requested. Sources are added up, label by label.
 
     A source is called on the event loop, must not wait, and returns a value for each label (for
-    ``""`` if there are none). What it leaves out is not shown, because an unknown value is not
-    zero.
+    ``""`` if there are none). Missing labels are not shown, because an unknown value is not zero.
     """
 
     def __init__(self, name: str, documentation: str, label: str = "") -> None:
@@ -259,7 +258,7 @@ NOTIFICATIONS_RECEIVED = Counter(
 )
 NOTIFICATION_FAILURES = Counter(
     "tributary_notification_failures_total",
-    "Subscriptions to the channel layer that were lost.",
+    "Connections for reading from Redis that were lost.",
     registry=REGISTRY,
 )
 LOG_READS = FastCounter(

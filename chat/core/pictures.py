@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# More pixels per side than any camera has; file formats can announce billions.
+# Pixels per side, more than any camera has; file formats can announce billions.
 LONGEST_SIDE = 30_000
 
 # JPEG's "start of frame" segments, whose payload holds the size: C0 to CF without the three
@@ -29,7 +29,7 @@ class PictureFacts:
         return 0 < self.width <= LONGEST_SIDE and 0 < self.height <= LONGEST_SIDE
 
     def has_at_most(self, pixels: int) -> bool:
-        """True for a picture of a sane size that a browser can show with so many pixels."""
+        """Whether the picture has a plausible size, and at most this many pixels."""
         return self.is_sane and self.width * self.height <= pixels
 
 

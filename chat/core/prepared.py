@@ -46,6 +46,18 @@ class _Placeholder(Expression):
         return "%s", [self]
 
 
+class Column(Expression):
+    """A column of a statement in plain SQL, in a query whose conditions become a part of that statement
+    (`condition_text`)."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Any:
+        return self.name, []
+
+
 class IsOneOf(Func):
     """Whether a key is in a list, whose length does not matter: ``filter(IsOneOf("pk", keys))``."""
 
@@ -55,8 +67,8 @@ class IsOneOf(Func):
     template = "%(expressions)s))"
 
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> Any:
-        # For an array PostgreSQL looks up each key. Of a subquery it expects a hundred rows, for which
-        # it reads a table of a few thousand from end to end.
+        # PostgreSQL looks up each key of an array. It expects a hundred rows of a subquery, for which it
+        # reads a table of a few thousand from end to end.
         joiner = " = ANY (ARRAY(SELECT jsonb_array_elements_text("
         template = "%(expressions)s)::bigint))"
         return self.as_sql(compiler, connection, template=template, arg_joiner=joiner)
@@ -68,8 +80,8 @@ _PLACE = re.compile("%%|%s")
 class _Text:
     """The text of a statement, and the positions of its values.
 
-    What is the same for all values stands in the text: the planner knows how few rows are queued, and
-    SQLite uses an index with a condition only if it sees that the condition holds.
+    Constants are in the text: the planner knows how few rows are queued, and SQLite uses a partial
+    index only if it sees that the condition holds.
     """
 
     def __init__(self, text: str, parameters: Sequence[object]) -> None:
@@ -82,6 +94,10 @@ class _Text:
             for one in parameters
             if not isinstance(one, str | int)
         ]
+
+    @property
+    def has_values(self) -> bool:
+        return bool(self._parameters)
 
     def execute(
         self,
@@ -142,7 +158,7 @@ class _Reading:
         compiler = queryset.query.get_compiler(connection=database)
         self.text = _Text(*compiler.as_sql())
         self._compiler = compiler
-        # What the compiler would compute again for each row.
+        # Computed once; the compiler would do it again for each row.
         columns = [column[0] for column in compiler.select]
         self._converters = compiler.get_converters(columns)
         self._is_plain = queryset._fields is not None
@@ -178,7 +194,7 @@ class _Reading:
 
 
 def _literal(value: str | int) -> str:
-    """As both databases read it, in a text with placeholders."""
+    """The value as both databases read it, in a text with placeholders."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, int):
@@ -207,7 +223,6 @@ class PreparedUpdate:
             return int(cursor.rowcount)
 
     def rows(self, **values: object) -> list[tuple[Any, ...]]:
-        """The values of the changed rows."""
         with self._executed(values) as cursor:
             return cursor.fetchall()
 
@@ -269,6 +284,23 @@ def fetch(text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
     with _cursor(database) as cursor:
         cursor.execute(text, [_one_value(value, database) for value in values])
         return cursor.fetchall() if cursor.description else []
+
+
+def condition_text(rows: QuerySet[Any]) -> str:
+    """The conditions of a query, for statements in plain SQL that read its table by the table's own name.
+    The query joins no other table, and its values are columns, texts and numbers."""
+    compiler = rows.query.get_compiler(connection=_database())
+    condition = _Text(*compiler.compile(rows.query.where))
+    assert sum(map(bool, rows.query.alias_refcount.values())) <= 1, condition.text
+    assert not condition.has_values, condition.text
+    return f"({condition.text})"
+
+
+def query_text(rows: QuerySet[Any]) -> str:
+    """A query as a subquery of a statement in plain SQL. Its values are columns, texts and numbers."""
+    query = _Text(*rows.query.get_compiler(connection=_database()).as_sql())
+    assert not query.has_values, query.text
+    return f"({query.text})"
 
 
 def array_of_keys(keys: Iterable[object]) -> str:

@@ -38,9 +38,9 @@ class LoopLag:
         while True:
             due = loop.time() + SAMPLE_SECONDS
             await asyncio.sleep(SAMPLE_SECONDS)
-            self.note(loop.time(), max(0.0, loop.time() - due))
+            self.record_lag(loop.time(), max(0.0, loop.time() - due))
 
-    def note(self, now: float, lag: float) -> None:
+    def record_lag(self, now: float, lag: float) -> None:
         metrics.LOOP_LAG.observe(lag)
         if lag > STALL_SECONDS:
             logger.warning("loop.stalled seconds=%.3f", lag)

@@ -1,4 +1,4 @@
-"""The queue of requests for the threads of a process, in which messages come before everything else."""
+"""The queue of requests for the threads of a process, in which messages come first."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from chat.core import metrics
 
 logger = logging.getLogger(__name__)
 
-# Of four requests that are taken from the queue, one is no message, if any waits.
+# After this many messages one other request is taken from the queue, if any waits.
 MESSAGES_IN_A_ROW = 3
 # Further messages are refused, and the page sends them again. At 20 ms of work for each, the last one
 # waits four seconds; longer, and people would think that nothing happens.
 MOST_WAITING_MESSAGES = 200
-# Of one sender; a page sends one message after the other. Nobody can fill the queue alone.
+# A page sends one message after the other; the limit keeps one sender from filling the queue.
 MOST_WAITING_OF_SENDER = 24
 LONGEST_RETRY_SECONDS = 30
 # Share of the newest request in the mean duration.
@@ -29,7 +29,7 @@ NEWEST = 0.05
 
 
 class Overloaded(Exception):
-    """So many messages wait that no further one is taken. ``seconds`` from now there should be room."""
+    """The queue is full of messages. There should be room in ``seconds``."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(f"try again in {seconds} s")
@@ -37,8 +37,8 @@ class Overloaded(Exception):
 
 
 class RequestQueue:
-    """So many requests at once have a place; the others wait, and messages are taken first. Messages have
-    one place more, so that slow pages cannot hold all. ``places`` 0 means no limit.
+    """Limits the requests that run at once to ``places`` (0: no limit); messages are taken first. Messages
+    have one place more, so that slow pages cannot hold all.
 
     For one event loop. A process has one; tests have several, one after the other.
     """
@@ -104,7 +104,7 @@ class RequestQueue:
                 with suppress(ValueError):
                     queue.remove(turn)
             else:
-                # It was given a place at the same moment.
+                # The request got a place at the same moment.
                 self._leave()
             raise
 
@@ -122,7 +122,7 @@ class RequestQueue:
         self._take()
 
     def _take(self) -> None:
-        """Gives the places that are free to those who are next."""
+        """Gives free places to the next requests."""
         while self._messages or self._others:
             is_message = self._is_message_next()
             if self._taken >= self._places + is_message:
@@ -137,13 +137,13 @@ class RequestQueue:
 
     def _is_message_next(self) -> bool:
         if not self._others:
-            # Only what waits has to be let through.
+            # No other request waits to be let through.
             self._messages_in_a_row = 0
             return True
         return bool(self._messages) and self._messages_in_a_row < MESSAGES_IN_A_ROW
 
     def _overload(self) -> Overloaded:
-        """The time in which those who wait will have had their places."""
+        """The error, with the time in which the waiting requests will have had their places."""
         seconds = math.ceil(len(self._messages) * self._mean_seconds / self._places)
         error = Overloaded(min(max(seconds, 1), LONGEST_RETRY_SECONDS))
         metrics.MESSAGES_REFUSED.inc()
@@ -153,5 +153,5 @@ class RequestQueue:
         return error
 
 
-# Of all pages, and of the messages that come over websockets.
+# One queue for all pages and for the messages that come over websockets.
 request_queue = RequestQueue(settings.MAX_CONCURRENT_REQUESTS)

@@ -32,8 +32,8 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 from chat.core import style_bundles
 
-# Of so many versions the files stay: during an upgrade, processes of two versions may serve from the
-# same folder, and it may be undone.
+# Versions whose files stay: during an upgrade, processes of two versions may serve from the same
+# folder, and the upgrade may be undone.
 _VERSIONS_KEPT = 3
 # A folder of a build that was killed, or a file of one that is not finished, is older than any build.
 _ABANDONED_SECONDS = 3600
@@ -53,7 +53,7 @@ def source_digest() -> str:
 
     Reads all of them: 25 ms for 6 MB.
     """
-    # What is built depends on how, too.
+    # The digest includes the modules that build the files.
     digest = hashlib.blake2b(digest_size=8)
     for module in (__file__, style_bundles.__file__):
         digest.update(Path(module).read_bytes())
@@ -85,6 +85,7 @@ class HashedStorage(CompressedManifestStaticFilesStorage):
         # Scripts of others import nothing, and looking through them takes seconds.
         adjust = self._patterns.pop("*.js")
         self._patterns |= {f"{folder}/*.js": adjust for folder in _own_folders()}
+        self._addresses: dict[tuple[str, bool], str] = {}
 
     @property
     def manifest_name(self) -> str:
@@ -111,6 +112,18 @@ class HashedStorage(CompressedManifestStaticFilesStorage):
     def stored_name(self, name: str) -> str:
         return str(super().stored_name(name)) if self.is_built else name
 
+    def url(self, name: str | None, force: bool = False) -> str:
+        """Caches each address: a page has forty, and making them would take a tenth of its rendering."""
+        if name is None or force or settings.DEBUG:
+            return str(super().url(name, force))
+        key = (name, self.is_built)
+        if key not in self._addresses:
+            self._addresses[key] = str(super().url(name))
+        return self._addresses[key]
+
+    def forget_addresses(self) -> None:
+        self._addresses.clear()
+
 
 class StaticFiles(WhiteNoiseMiddleware):
     """Serves what was built: under hashed names for ever, and for a minute under plain names, which
@@ -121,7 +134,7 @@ class StaticFiles(WhiteNoiseMiddleware):
         super().__init__(*arguments, **options)
 
     def add_files(self, root: str, prefix: str | None = None) -> None:
-        """Of ``STATIC_ROOT`` only what this version consists of: another process may be at work in it."""
+        """Adds only this version's files of ``STATIC_ROOT``: another process may be writing to it."""
         if self.autorefresh:
             super().add_files(root, prefix)
             return
@@ -175,13 +188,14 @@ def bring_up_to_date() -> None:
             f"STATIC_ROOT ({root}) doesn’t contain this version’s static files, and they can’t be "
             f"written there: {error.strerror}."
         ) from error
-    # It may have been read before it was there.
+    # Reads the manifest again: the first read may have been before the build.
     storage = _storage()
     storage.hashed_files, storage.manifest_hash = storage.load_manifest()
+    storage.forget_addresses()
 
 
 def _storage() -> HashedStorage:
-    """That of the settings, which answers ``{% static %}``."""
+    """The storage of the settings, which answers ``{% static %}``."""
     return cast(HashedStorage, staticfiles_storage)
 
 
@@ -218,7 +232,7 @@ def _move(folder: Path, root: Path, *, last: str) -> None:
     for path in sorted(files, key=lambda path: path.name == last):
         target = root / path.relative_to(folder)
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Also over an equal one: what is new is not removed as an old version's.
+        # Replaces an equal file, too: its new time keeps it from being removed as an old version's.
         os.replace(path, target)
 
 

@@ -9,21 +9,26 @@ from __future__ import annotations
 import posixpath
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import cast
 
 from django.contrib.staticfiles import finders
 from django.core.files.storage import Storage
 
-# What is relative to the sheet: neither a scheme nor a path of the host nor a part of the page.
+# Addresses relative to the sheet: no scheme, no path of the host, no fragment of the page.
 _ADDRESS = re.compile(
     r"""url\(\s*(?P<quote>["']?)(?![a-z]+:|[/#])(?P<path>[^"')]+)(?P=quote)\s*\)"""
 )
 
 
 def bundles() -> dict[str, list[str]]:
-    """The sheets of each bundle, as names of static files."""
-    path = finders.find("bundles.toml")
+    """The sheets of each bundle, as names of static files. A change of the list needs a restart."""
+    return _lists_in(finders.find("bundles.toml"))
+
+
+@cache
+def _lists_in(path: str | None) -> dict[str, list[str]]:
     text = Path(path).read_text() if path else ""
     return cast(dict[str, list[str]], tomllib.loads(text))
 

@@ -1,8 +1,9 @@
-"""Cleaning of short texts that people type: names of people, teams, servers and files."""
+"""Short texts that people type: cleaning of names of people, teams, servers and files, and ids."""
 
 from __future__ import annotations
 
 import unicodedata
+from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy
@@ -37,9 +38,17 @@ def check_name(text: str) -> None:
 
 
 def without_hidden(text: str) -> str:
-    """For titles, which are taken from a message: they are cleaned instead of refused."""
+    """Removes hidden characters. Titles come from a message, so they are cleaned instead of refused."""
     return "".join(
         letter
         for letter in text
         if letter in _JOINERS or unicodedata.category(letter) not in _HIDDEN
     )
+
+
+def as_uuid(text: str | None) -> UUID | None:
+    """The id that a text is; ``None`` for any other text."""
+    try:
+        return UUID(text or "")
+    except ValueError:
+        return None

@@ -79,12 +79,14 @@ class DatabaseThreads:
         *args: Parameters.args,
         **kwargs: Parameters.kwargs,
     ) -> Value:
-        """For reads only: a database that is unavailable is tried again each second."""
+        """A call for reads only: a database that is unavailable is tried again each second."""
         while True:
             try:
                 return await self.call(function, *args, **kwargs)
             except (OperationalError, InterfaceError) as error:
-                logger.warning("database.away pool=%s error=%s", self._name, type(error).__name__)
+                logger.warning(
+                    "database.unavailable pool=%s error=%s", self._name, type(error).__name__
+                )
                 await asyncio.sleep(AGAIN_SECONDS)
 
     def _executor(self) -> ThreadPoolExecutor:
@@ -132,8 +134,8 @@ def _drop_dead_connection() -> None:
 
 
 def _renew_pool(kept: BaseDatabaseWrapper) -> None:
-    """Most likely all that lie in the pool have ended, too. Whoever takes one after the other finds
-    that out with ever longer pauses in between, and gives up at the fourth; here it takes a moment."""
+    """Checks all connections in the pool, which have probably ended, too. Callers that found this out
+    one by one would pause longer each time and give up at the fourth; here it takes a moment."""
     pool = getattr(kept, "pool", None)
     if pool is not None:
         pool.check()

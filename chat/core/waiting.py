@@ -50,13 +50,13 @@ class Signal:
         self._is_set = False
 
     def pulse(self) -> None:
-        """Wakes who waits now, and nobody later."""
+        """Wakes the tasks that wait now, and none later."""
         for waiter in self._waiting:
             _settle(waiter, True)
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Whether it was set in time. Who is cancelled in the same turn hears of that, and not of
-        what was set."""
+        """Waits until the signal is set, and returns False after ``seconds``. If the task is
+        cancelled in the same loop iteration, CancelledError wins."""
         if self._is_set:
             return True
         loop = asyncio.get_running_loop()
@@ -72,8 +72,8 @@ class Signal:
 
 
 class LoopShare:
-    """For work that is long and can stop anywhere. Half of the event loop's time is its own: with turns
-    of one length alone it would have a tenth, where each turn of fifty people's requests takes 45 ms.
+    """The pace of long work that can stop anywhere: it gets half of the event loop's time. With turns of one
+    length it would get a tenth, where each turn of fifty people's requests takes 45 ms.
     Begins when it is made; ``clock`` in seconds."""
 
     __slots__ = ("_clock", "_until")
@@ -97,7 +97,7 @@ def _settle(waiter: asyncio.Future[bool], is_in_time: bool) -> None:
         waiter.set_result(is_in_time)
 
 
-async def end(task: asyncio.Task[None]) -> None:
+async def cancel_task(task: asyncio.Task[None]) -> None:
     """Cancels ``task`` until it is over. Once is not enough: the same trap lies in libraries, such
     as the sending of the Redis client, and a loop around it would go on."""
     while not task.done():

@@ -5,44 +5,42 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 
-from chat.demo.http import Exchange
+from chat.demo.frames import lmstudio_event
 from chat.demo.requests import Cut, DemoRequest, JsonObject
 from chat.demo.scenes import Call, Ending, Finish, Scene, Step, Text, TextKind, Wait, values_for
-from chat.demo.script import STREAM_HEADERS, lmstudio_event
 
 ERROR_TEXT = "The model stopped unexpectedly (this is the demo's error scene)."
-# An error or a cut comes this far into the last text.
+# An error or a cut comes at this share of the last text.
 BREAK_AT = 0.6
-# Without pauses the loop still has to see what clients do; every so many pauses is enough.
+# Without pauses, the loop still has to notice clients that disconnect; this interval is enough.
 PAUSES_PER_BREATH = 16
+# A busy machine catches up with at most this delay.
+MOST_BEHIND_SECONDS = 0.5
 
 # An event, bytes that are sent as they are, or a pause in seconds.
 Item = JsonObject | bytes | float
 
 
 class Encoder:
-    """Says the steps of a scene in the events of one API, which the subclasses know.
+    """Writes the steps of a scene as events of one API, which the subclasses define.
 
-    `events` is a plain generator, so that an answer can be made without a connection. `closing` is sent in one write
-    with the end of the stream, so that no client can leave in between; `done` follows it.
+    `events` is a plain generator, so that an answer can be made without a connection. `done` ends
+    the stream.
     """
 
-    headers = STREAM_HEADERS
     tokens_per_second = 75.0
     done = b""
 
     def __init__(self, asked: DemoRequest, scene: Scene) -> None:
         self.asked = asked
         self.scene = scene
-        self.closing: JsonObject | None = None
         self.tokens = 0
         self.reasoning_tokens = 0
-        # Pauses so far: figures in an answer come from it and are the same at any speed.
+        # The pauses so far. Figures of an answer come from them and are the same at any speed.
         self.seconds = 0.0
-        # Why the answer ended, where it is not the usual reason.
+        # The reason of an unusual end.
         self.reason = ""
         self.explanation = ""
-        self.stop_sequence: str | None = None
         self.calls: list[Call] = []
         self.has_failed = False
         self.is_complete = False
@@ -50,8 +48,8 @@ class Encoder:
 
     # --- what an API defines ---------------------------------------------------------------------
 
-    def begin(self) -> Iterator[Item]:
-        """From the first event to the first text, with the processing of the prompt."""
+    def begin_answer(self) -> Iterator[Item]:
+        """The items before the first text, with the processing of the prompt."""
         yield self.pause(self.scene.prompt_seconds)
 
     def open(self, kind: TextKind) -> Iterator[Item]:
@@ -61,11 +59,11 @@ class Encoder:
         raise NotImplementedError
 
     def close(self, kind: TextKind, text: str) -> Iterator[Item]:
-        """The text is complete, or the limit of tokens is reached."""
+        """The end of a text, which is complete or cut by the limit of tokens."""
         return iter(())
 
     def call(self, call: Call) -> Iterator[Item]:
-        """Calls that the client runs are told at the end."""
+        """Keeps a call that the client runs: those are listed at the end."""
         self.calls.append(call)
         return iter(())
 
@@ -77,22 +75,17 @@ class Encoder:
         """An error in the middle of the answer."""
         raise NotImplementedError
 
-    def end(self) -> Iterator[Item]:
-        """The answer is complete."""
+    def end_answer(self) -> Iterator[Item]:
         return iter(())
 
     def frame(self, event: JsonObject) -> bytes:
         return lmstudio_event(event)
 
-    def whole(self) -> tuple[int, JsonObject]:
-        """Status and body of an answer that is not streamed. Raises ``Cut``."""
-        raise NotImplementedError
-
-    # --- saying a scene --------------------------------------------------------------------------------
+    # --- the steps of a scene --------------------------------------------------------------------------
 
     def events(self) -> Iterator[Item]:
-        """Raises ``Cut`` where the connection is to break off."""
-        yield from self.begin()
+        """The whole answer. Raises ``Cut`` where the connection is to break off."""
+        yield from self.begin_answer()
         yield from self.perform()
 
     def perform(self) -> Iterator[Item]:
@@ -108,9 +101,9 @@ class Encoder:
             self.is_complete = True
             self.reason = self.reason or step.reason
             self.explanation = step.explanation
-            yield from self.end()
+            yield from self.end_answer()
         elif self.reason and not self.is_complete:
-            # The limit is reached: nothing more is said, but what follows the end is.
+            # The limit is reached: texts and calls are left out, the end is not.
             return
         elif isinstance(step, Text):
             yield from self._say(step, ending)
@@ -123,8 +116,6 @@ class Encoder:
 
     def _say(self, step: Text, ending: Ending) -> Iterator[Item]:
         whole = self.values.fill_text(step.text)
-        if step.kind == "message":
-            whole, self.stop_sequence = until_stop(whole, self.asked.stops)
         pieces = list(tokens(whole))
         if ending != "whole":
             pieces = pieces[: int(len(pieces) * BREAK_AT)]
@@ -148,19 +139,19 @@ class Encoder:
             self.has_failed = True
             yield from self.fail(ending)
             return
-        if self.stop_sequence is not None and not self.reason:
-            self.reason = "stop_sequence"
         yield from self.close(step.kind, said)
+
+    def wait(self, seconds: float, heartbeat: bytes, every_seconds: float) -> Iterator[Item]:
+        """A long pause, in which heartbeats keep the connection alive."""
+        while seconds > 0:
+            yield self.pause(min(seconds, every_seconds))
+            seconds -= every_seconds
+            if seconds > 0 and heartbeat:
+                yield heartbeat
 
     def pause(self, seconds: float) -> float:
         self.seconds += seconds
         return seconds
-
-    def only_events(self) -> Iterator[JsonObject]:
-        """For answers that are not streamed: no pauses, no comments, the closing event last."""
-        yield from (item for item in self.events() if isinstance(item, dict))
-        if self.closing is not None:
-            yield self.closing
 
 
 # --- tokens ------------------------------------------------------------------------------------------
@@ -171,8 +162,8 @@ _BEYOND_FIRST_PLANE = re.compile("[\U00010000-\U0010ffff]")
 def tokens(text: str) -> Iterator[str]:
     """The text in pieces of 3 to 6 characters, always the same for the same text.
 
-    The first character beyond the first plane comes as two halves of a surrogate pair in two pieces, as from servers
-    that count in UTF-16.
+    The first character beyond U+FFFF comes as two halves of a surrogate pair in two pieces, as from
+    servers that count in UTF-16.
     """
     chance = random.Random(len(text))  # noqa: S311 (token lengths are no secret)
     start = 0
@@ -196,17 +187,9 @@ def paired(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def until_stop(text: str, stops: Sequence[str]) -> tuple[str, str | None]:
-    """The text before the first stop sequence in it, and that sequence."""
-    places = [(text.find(stop), stop) for stop in stops if stop in text]
-    if not places:
-        return text, None
-    place, stop = min(places)
-    return text[:place], stop
-
-
 def interleave(answers: Sequence[Iterator[Item]]) -> Iterator[Item]:
-    """One event of each in turn, until all have ended or one has failed. Only the first takes time."""
+    """One event of each answer in turn, until all have ended or one has failed. Only the first
+    takes time."""
     going = list(answers)
     while going:
         for answer in list(going):
@@ -232,7 +215,8 @@ _sleep = asyncio.sleep
 
 
 class Pace:
-    """True time divided by ``speed``, along a schedule that does not drift; 0 means no pauses."""
+    """Real time divided by ``speed``, along a schedule that does not drift; 0 means no pauses.
+    After the process was suspended, the answer continues at the same pace."""
 
     def __init__(self, speed: float) -> None:
         self._seconds = 0.0
@@ -244,19 +228,9 @@ class Pace:
         self._seconds += seconds
         self._waits += 1
         delay = self._started + self._seconds / self._speed - _now() if self._speed else 0.0
+        if delay < -MOST_BEHIND_SECONDS:
+            self._started -= delay
         if delay > 0:
             await _sleep(delay)
         elif self._waits % PAUSES_PER_BREATH == 0:
             await _sleep(0)
-
-
-async def stream(exchange: Exchange, encoder: Encoder, pace: Pace) -> None:
-    """Send the whole answer. Raises ``Cut``."""
-    await exchange.head(200, encoder.headers)
-    for item in encoder.events():
-        if isinstance(item, float):
-            await pace.wait(item)
-        else:
-            await exchange.write(item if isinstance(item, bytes) else encoder.frame(item))
-    last = b"" if encoder.closing is None else encoder.frame(encoder.closing)
-    await exchange.finish(last + encoder.done)

@@ -4,7 +4,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-# 2026-01-01T00:00:00Z, where a list of models has a time; the lists are the same in every process.
+# 2026-01-01T00:00:00Z, the time in lists of models: constant, so the lists of all processes agree.
 CREATED = 1_767_225_600
 
 
@@ -19,12 +19,19 @@ class DemoModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoServer:
-    """One API of the demo. `path` is what the dialect expects behind the demo's root."""
+    """One API of the demo. `path` is what the dialect expects below the demo's root."""
 
     name: str
     dialect: str
     path: str
+    chat: str
     models: tuple[DemoModel, ...]
+    models_path: str = ""
+
+    @property
+    def has_one_model(self) -> bool:
+        """Whether requests may leave the model out."""
+        return len(self.models) == 1
 
     def find(self, name: object) -> DemoModel | None:
         return next((model for model in self.models if model.id == name), None)
@@ -48,7 +55,3 @@ def _read_list() -> tuple[DemoServer, ...]:
 
 
 DEMO_SERVERS = _read_list()
-
-
-def server_of(dialect: str) -> DemoServer:
-    return next(server for server in DEMO_SERVERS if server.dialect == dialect)

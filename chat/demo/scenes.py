@@ -1,4 +1,4 @@
-"""Scenes: what the demo says and does, read from `data/`, and which of them answers a request.
+"""Scenes: the texts and calls of the demo, read from `data/`, and the choice of one for a request.
 
 `data/README.md` describes the files.
 """
@@ -33,7 +33,8 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A call of a tool. With an `error` it fails. `broken` is what a model writes that spoils its arguments."""
+    """A call of a tool. With an `error` it fails. `broken` is a text that makes its arguments
+    invalid."""
 
     tool: str
     arguments: JsonObject = field(default_factory=dict)
@@ -54,7 +55,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of one API, sent as it stands once its placeholders are filled."""
+    """An event of one API, sent unchanged once its placeholders are filled."""
 
     name: str
     data: JsonObject
@@ -62,7 +63,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The answer is complete. Without a `reason` it is the usual one. Events may follow."""
+    """The end of a complete answer. Without a `reason` it is the usual one. Events may follow."""
 
     reason: str = ""
     explanation: str = ""
@@ -79,7 +80,7 @@ class Scene:
     ending: Ending = "whole"
 
     def with_first_message(self, words: str) -> "Scene":
-        """The scene with these words before its first message."""
+        """The scene with this text before its first message."""
         return replace(self, steps=_with_first_message(self.steps, words))
 
 
@@ -94,7 +95,7 @@ _TEXT_KINDS: Mapping[str, TextKind] = {
 
 @functools.cache
 def load(name: str) -> tuple[Step, ...]:
-    """The steps of the scene `data/scenes/<name>.sse`; texts that follow each other are one."""
+    """The steps of the scene `data/scenes/<name>.sse`; consecutive texts are joined."""
     steps: list[Step] = []
     for event, data in _events(DATA.joinpath("scenes", f"{name}.sse").read_text()):
         step = _step(event, data)
@@ -134,19 +135,19 @@ def _repeated(data: str) -> str:
 
 @functools.cache
 def text(name: str) -> str:
-    """A file of `data/texts/`."""
-    # Without translation of newlines, which would change the line separators of one of them.
+    # Translation of newlines would change the line separators in one of the files.
     return DATA.joinpath("texts", name).read_bytes().decode()
 
 
 # --- placeholders ----------------------------------------------------------------------------------
 
 _PLACEHOLDER = re.compile(r"\{\{([\w:.-]+)\}\}")
-_NEW_ID = re.compile(r"([a-z]+)_\d+")
+# The placeholder `…_item` is new for each item of an answer.
+_NEW_ID = re.compile(r"([a-z]+)_(?:\d+|item)")
 
 
 class Values(dict[str, Any]):
-    """What stands for the placeholders of one answer."""
+    """The values of the placeholders of one answer."""
 
     def __missing__(self, name: str) -> Any:
         if name.startswith("file:"):
@@ -161,7 +162,10 @@ class Values(dict[str, Any]):
     def fill(self, value: Any) -> Any:
         """The value with all placeholders filled; one that stands alone may become any value."""
         if isinstance(value, dict):
-            return {name: self.fill(member) for name, member in value.items()}
+            filled = {name: self.fill(member) for name, member in value.items()}
+            # The members of `...` replace it.
+            members = filled.pop("...", {})
+            return {**filled, **members}
         if isinstance(value, list):
             return [self.fill(member) for member in value]
         if not isinstance(value, str):
@@ -172,6 +176,11 @@ class Values(dict[str, Any]):
     def fill_text(self, value: str) -> str:
         return _PLACEHOLDER.sub(lambda found: str(self[found[1]]), value)
 
+    def forget_item(self) -> None:
+        """Gives the next item new ids."""
+        for name in [name for name in self if name.endswith("_item")]:
+            del self[name]
+
 
 def values_for(asked: DemoRequest) -> Values:
     received = f"\nWith this message came {_listed(asked.received)}.\n" if asked.received else ""
@@ -179,12 +188,25 @@ def values_for(asked: DemoRequest) -> Values:
     return Values(
         turn=asked.turn,
         question=_short(asked.text, 40),
+        topic=_short(_topic(asked.text) or "", 40),
         received=received,
         tool_results="\n\n".join(quotes),
-        # What was said so far.
+        # The text so far.
         said="",
         **asked.values,
     )
+
+
+# Tributary's request for the title of a conversation (`chat/titles/prompt.toml`).
+_TITLE_WANTED = re.compile(
+    r"Write a title for this conversation\.\s*<question>(.*?)</question>", re.DOTALL
+)
+
+
+def _topic(text: str) -> str | None:
+    """The question of the conversation that a title is wanted for; ``None`` for any other request."""
+    found = _TITLE_WANTED.search(text)
+    return found[1] if found else None
 
 
 def _listed(words: tuple[str, ...]) -> str:
@@ -229,18 +251,21 @@ class _Rule:
 _RULES = tuple(
     _Rule(**entry) for entry in tomllib.loads((DATA / "scenes.toml").read_text())["scenes"]
 )
-# What some models add to every answer.
+# Scenes that some models add to every answer.
 _ADDED = {"tributary/demo-gateway": "openai/sources-and-media"}
 
 
 def choose(asked: DemoRequest) -> Scene:
-    """The scene that answers a request, in the manner that the words of the question ask for."""
+    """The scene that answers a request, in the manner that the question asks for. Titles always
+    have the usual manner."""
+    if _topic(asked.text) is not None:
+        return Scene(steps=(*load("title"), Finish()))
     name = asked.scene or ("tool-answer" if asked.tool_results else "")
     steps = load(name or next(rule.name for rule in _RULES if rule.fits(asked)))
     if not asked.tool_results and not asked.runs_tools:
         steps = _with_offered_tools(steps, asked)
     steps = _with_thought(steps, asked)
-    if asked.turn > 1 and not name:
+    if asked.previous_question and not name:
         steps = _with_memory(steps, asked)
     steps += load(_ADDED[asked.model]) if asked.model in _ADDED else ()
     return Scene(
@@ -261,22 +286,19 @@ def _ending(asked: DemoRequest) -> Ending:
 
 
 def _with_offered_tools(steps: tuple[Step, ...], asked: DemoRequest) -> tuple[Step, ...]:
-    """The steps with calls of the tools that were offered in place of their own, which the demo has no
-    right to call; without any tool it says so."""
-    if asked.schema is not None:
-        words = json.dumps(arguments_for(asked.schema), indent=1, ensure_ascii=False)
-        return (Text("message", words),)
+    """The steps with calls of the offered tools in place of their own, which the demo must not
+    call; without any tool a text says so."""
     calls = [step for step in steps if isinstance(step, Call)]
-    if not calls and asked.tool_choice in ("auto", "none"):
+    if not calls:
         return steps
     thoughts = tuple(step for step in steps if isinstance(step, Text) and step.kind == "reasoning")
-    if not asked.tools or asked.tool_choice == "none":
+    if not asked.tools:
         return (*thoughts, *load("tool-missing"))
     return (*thoughts, *load("tool-offered"), *_offered_calls(asked, fails=len(calls) > 1))
 
 
 def _offered_calls(asked: DemoRequest, *, fails: bool) -> list[Step]:
-    wanted = [tool for tool in asked.tools if tool.name in (asked.tool_choice, *asked.text.split())]
+    wanted = [tool for tool in asked.tools if tool.name in asked.text.split()]
     if not wanted:
         wanted = list(asked.tools[: 2 if _asks_for(asked, "both|two") else 1])
     found: list[Step] = [
@@ -284,11 +306,12 @@ def _offered_calls(asked: DemoRequest, *, fails: bool) -> list[Step]:
     ]
     if fails:
         found.append(Call(tool=wanted[-1].name, error="broken", broken='{"month": "2026-10", "in'))
-    return found if asked.is_parallel else found[:1]
+    return found
 
 
 def _with_thought(steps: tuple[Step, ...], asked: DemoRequest) -> tuple[Step, ...]:
-    """A model that reasons thinks first, unless the scene does; none thinks that was told not to."""
+    """The steps with reasoning before them, if the model reasons and the scene has none; without
+    any if the request disables it."""
     if asked.thinks is None:
         return tuple(s for s in steps if not isinstance(s, Text) or s.kind != "reasoning")
     has_thought = any(isinstance(step, Text) and step.kind == "reasoning" for step in steps)
@@ -296,7 +319,8 @@ def _with_thought(steps: tuple[Step, ...], asked: DemoRequest) -> tuple[Step, ..
 
 
 def _with_memory(steps: tuple[Step, ...], asked: DemoRequest) -> tuple[Step, ...]:
-    """From the second turn on, the first message says which conversation it continues."""
+    """The steps; from the second turn on, the first message names the conversation that it
+    continues."""
     return _with_first_message(
         steps,
         f"*This is turn {asked.turn} of our conversation; before that you asked: "

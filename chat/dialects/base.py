@@ -1,47 +1,76 @@
 """The interface of a dialect: prompt to request, frames to canonical events."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from types import MappingProxyType
+from typing import ClassVar, Self, TypeVar
 from urllib.parse import urlencode
 
-from chat.dialects.items import ItemTracker
-from chat.dialects.parameters import Parameter
+from msgspec.json import encode
+
+from chat.dialects.parameters import Parameter, Values
 from chat.dialects.reading import NotJson, read_json, scrub
 from chat.events import Cause, Ending, ErrorInfo, Event, JsonObject, Result
+from chat.events.translation import gettext_noop
 from chat.wire.sse import Frame
-
-__all__ = [
-    "AssistantTurn",
-    "Cause",
-    "Dialect",
-    "Ending",
-    "Image",
-    "ItemTracker",
-    "ModelInfo",
-    "Parameter",
-    "Parser",
-    "Prompt",
-    "Reply",
-    "ToolDefinition",
-    "Turn",
-    "UpstreamRequest",
-    "UserTurn",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image:
-    """A picture that a person attached. ``data`` is Base64 without the prefix of a data URL."""
+class Text:
+    """The text that a person wrote."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """A file that a person attached. ``data`` is Base64 without the prefix of a data URL."""
 
     media_type: str
     data: str
+    name: str = ""
+
+
+class Image(_File):
+    """A picture."""
+
+
+class Audio(_File):
+    """A recording."""
+
+
+class Document(_File):
+    """Any other file."""
+
+
+Part = Text | Image | Audio | Document
+P = TypeVar("P", bound=Part)
+
+TOOLS_LEFT_OUT = gettext_noop("The tools were left out: this API type doesn’t support them.")
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+PARTS_LEFT_OUT: dict[type[Part], str] = {
+    Image: gettext_noop("The images were left out: this API type doesn’t accept them."),
+    Audio: gettext_noop("The audio files were left out: this API type doesn’t accept them."),
+    Document: gettext_noop("The documents were left out: this API type doesn’t accept them."),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTurn:
-    text: str
-    images: tuple[Image, ...] = ()
+    """A person's message: its text and attachments, in the order of display."""
+
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, text: str, *attached: Part) -> Self:
+        return cls(parts=(Text(text=text), *attached))
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(part.text for part in self.parts_of(Text))
+
+    def parts_of(self, kind: type[P]) -> tuple[P, ...]:
+        return tuple(part for part in self.parts if isinstance(part, kind))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +131,8 @@ class Prompt:
     model: str
     turns: tuple[Turn, ...]
     system: str = ""
-    parameters: Mapping[str, object] = field(default_factory=dict)
-    options: Mapping[str, object] = field(default_factory=dict)
+    parameters: Values = field(default_factory=dict)
+    options: Values = field(default_factory=dict)
     previous_response_id: str | None = None
     tools: tuple[ToolDefinition, ...] = ()
     # The model's entry in the server's list; empty for a model that was typed by hand.
@@ -173,8 +202,10 @@ class Dialect:
 
     name: ClassVar[str]
     label: ClassVar[str]
+    # Path of requests below the base URL.
+    path: ClassVar[str]
     help: ClassVar[str] = ""
-    # What a person may choose for one message, and what is set once for an upstream.
+    # Settings of one message, and settings of an upstream.
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     options: ClassVar[tuple[Parameter, ...]] = ()
     # Path of the model list below the base URL, ``..`` being a step up; empty where the API has
@@ -182,20 +213,39 @@ class Dialect:
     models_path: ClassVar[str] = ""
     # Whether the upstream keeps the history and continues by ``previous_response_id``.
     keeps_history: ClassVar[bool] = False
-    # What a request can carry. The rest is left out, with a note.
+    # The parts that a request can carry. Others are left out, with a note (`left_out`).
     takes_tools: ClassVar[bool] = False
-    takes_images: ClassVar[bool] = False
+    takes_parts: ClassVar[frozenset[type[Part]]] = frozenset({Text})
 
-    def headers(self, key: str, options: Mapping[str, object] | None = None) -> dict[str, str]:
+    def parameters_for(self, options: Values) -> tuple[Parameter, ...]:
+        """The parameters as a server with these settings accepts them."""
+        return self.parameters
+
+    def headers(self, key: str, options: Values | None = None) -> dict[str, str]:
         """The headers of every request: the credential and what this API requires. The only place
         that builds them. ``options`` are the server's settings."""
         return {"Authorization": f"Bearer {key}"} if key else {}
+
+    def left_out(self, prompt: Prompt) -> list[str]:
+        """A sentence for each kind of content in the prompt that this dialect can't send."""
+        turns = [turn for turn in prompt.turns if isinstance(turn, UserTurn)]
+        unknown = {type(part) for turn in turns for part in turn.parts} - self.takes_parts
+        notes = [words for kind, words in PARTS_LEFT_OUT.items() if kind in unknown]
+        return [TOOLS_LEFT_OUT, *notes] if prompt.tools and not self.takes_tools else notes
 
     def request(self, prompt: Prompt) -> UpstreamRequest:
         """Never raises for the content of a prompt: values out of bounds are corrected, with a note."""
         raise NotImplementedError
 
-    def parser(self, *, model: str, endpoint: str = "", options: Mapping[str, object]) -> Parser:
+    def sent(
+        self, body: JsonObject, notes: Sequence[str], headers: Mapping[str, str] = NO_HEADERS
+    ) -> UpstreamRequest:
+        """The request with this body."""
+        return UpstreamRequest(
+            path=self.path, body=encode(scrub(body)), headers=headers, notes=tuple(notes)
+        )
+
+    def parser(self, *, model: str, endpoint: str = "", options: Values) -> Parser:
         """``options`` are the prompt's options and parameters in one mapping. Its optional ``run_id`` is the
         run's id as text, from which the parser makes ids that the server did not send."""
         raise NotImplementedError
@@ -210,8 +260,8 @@ class Dialect:
         return [model for entry in model_entries(body) if (model := model_of(entry))]
 
 
-def data_url(image: Image) -> str:
-    return f"data:{image.media_type};base64,{image.data}"
+def data_url(file: _File) -> str:
+    return f"data:{file.media_type};base64,{file.data}"
 
 
 # --- model lists -----------------------------------------------------------------------

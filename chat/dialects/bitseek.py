@@ -4,13 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
-from chat.dialects.base import Prompt, ToolDefinition
-from chat.dialects.history import left_out
+from chat.dialects.base import Prompt, Text, ToolDefinition
 from chat.dialects.openai import request_members as wire
 from chat.dialects.openai_chat.dialect import OpenAiChatDialect
 from chat.dialects.openai_chat.messages import build_messages
 from chat.dialects.openai_chat.parser import OpenAiChatParser
-from chat.dialects.parameters import Parameter, declared
+from chat.dialects.parameters import Parameter, Values, declared, not_sent
 from chat.dialects.stream import objects_of, text_of
 from chat.events import Cause, Ending, ErrorInfo, JsonObject
 from chat.events.translation import gettext_noop
@@ -20,7 +19,7 @@ _DECLARED = declared("bitseek.toml")
 # A usage chunk is sent right behind the finish reason; a server that has none keeps nobody waiting.
 LATE_USAGE_SECONDS = 0.5
 
-# What a header may contain; a line break would start another header.
+# Characters allowed in a header; a line break would start another header.
 _HEADER_TEXT = re.compile(r"[!-~]{1,200}\Z")
 _NOT_A_HEADER = gettext_noop(
     "The conversation ID from the server’s settings was left out: it can’t be sent in a header."
@@ -40,21 +39,26 @@ class BitseekParser(OpenAiChatParser):
 
     needs_done: ClassVar[bool] = False
 
+    # Usage is that of the whole answer if it came with the finish reason, or after it.
+    _is_usage_final = False
+
     def wait_seconds(self) -> float:
         """Usage may come after the finish reason."""
-        return LATE_USAGE_SECONDS if self._usage is None and self.error is None else 0.0
+        return 0.0 if self._is_usage_final or self.error else LATE_USAGE_SECONDS
 
     def on_late(self, data: JsonObject) -> None:
         self._note_usage(data.get("usage"))
+        self._is_usage_final = self._is_usage_final or bool(data.get("usage"))
 
     def start(self, model: str = "") -> None:
-        """The server names no model, and its own name says more than one that was typed."""
+        """Starts with the endpoint's name, because the server names no model."""
         super().start(model or self.endpoint)
 
     def on_payload(self, event: str | None, data: JsonObject) -> None:
         super().on_payload(event, data)
         if self._has_finished():
             self.is_done = True
+            self._is_usage_final = bool(data.get("usage"))
 
     def ending_after(self, cause: Cause, error: ErrorInfo | None) -> Ending | None:
         """Its documentation ends an answer by a finish reason "and/or" by closing the response, so
@@ -72,7 +76,7 @@ class BitseekDialect(OpenAiChatDialect):
         "under Additional models."
     )
     models_path: ClassVar[str] = ""
-    takes_images: ClassVar[bool] = False
+    takes_parts = frozenset({Text})
     parser_type: ClassVar[type[OpenAiChatParser]] = BitseekParser
     parameters: ClassVar[tuple[Parameter, ...]] = _DECLARED.parameters
     options: ClassVar[tuple[Parameter, ...]] = _DECLARED.options
@@ -82,10 +86,7 @@ class BitseekDialect(OpenAiChatDialect):
         defaults = {option.name: option.default for option in OpenAiChatDialect.options}
         return {**defaults, **super().request_options(prompt), "stream_options": False}
 
-    def members(
-        self, prompt: Prompt, options: Mapping[str, object], notes: list[str]
-    ) -> JsonObject:
-        notes += left_out(prompt, takes_tools=True, takes_images=False)
+    def members(self, prompt: Prompt, options: Values, notes: list[str]) -> JsonObject:
         messages = build_messages(prompt, options)
         return {
             "messages": [{**message, "content": _text(message)} for message in messages],
@@ -97,18 +98,20 @@ class BitseekDialect(OpenAiChatDialect):
     def tool_members(
         self,
         tools: tuple[ToolDefinition, ...],
-        options: Mapping[str, object],
+        options: Values,
         parameters: dict[str, object],
         notes: list[str],
     ) -> JsonObject:
         chosen = {name: parameters.pop(ours, None) for ours, name in _SEARCH.items()}
         members: JsonObject = {"tools": wire.wire_tools(tools)} if tools else {}
         if chosen["mode"] == "off":
+            others = {ours: chosen[name] for ours, name in _SEARCH.items() if name != "mode"}
+            notes += not_sent(others, "the web search is off")
             return members
         search = {name: value for name, value in chosen.items() if value is not None}
         return {**members, "enableWebSearch": True, "webSearch": {"enabled": True, **search}}
 
-    def request_headers(self, options: Mapping[str, object], notes: list[str]) -> dict[str, str]:
+    def request_headers(self, options: Values, notes: list[str]) -> dict[str, str]:
         identity = str(options.get("conversation_id") or "")
         if identity and not _HEADER_TEXT.match(identity):
             notes.append(_NOT_A_HEADER)
@@ -117,7 +120,7 @@ class BitseekDialect(OpenAiChatDialect):
 
 
 def _text(message: JsonObject) -> str:
-    """Only text content is supported; other parts are left out."""
+    """The message's text; other parts are not supported and left out."""
     content = message.get("content")
     if isinstance(content, list):
         parts = objects_of(message, "content")

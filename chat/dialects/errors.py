@@ -11,6 +11,13 @@ from typing import get_args
 import msgspec
 
 from chat.dialects.reading import NotJson, read_json, repair_text, scrub, write_json
+from chat.dialects.vendor_errors import (
+    detail_text,
+    first_of,
+    kind_of_vendor,
+    stripped,
+    unwrapped,
+)
 from chat.events import ErrorInfo, ErrorKind, ErrorType, Json, JsonObject
 from chat.events.translation import gettext_noop
 
@@ -23,15 +30,19 @@ _KEPT_CHARACTERS = 16 * 1024
 
 # The first pattern that matches the error's code or type decides, before the status.
 _WORDS: tuple[tuple[str, ErrorKind], ...] = (
-    (r"policy_violation|bio_policy|data_residency|datainspection", "policy"),
-    (r"context_length|context_window|context_size|max_context|prompt_too_long", "context_length"),
-    (r"insufficient_quota|quota|credit|insufficient_balance", "quota"),
-    (r"billing|payment|arrear", "billing"),
+    (r"policy_violation|bio_policy|data_residency|data_inspection|content_filter", "policy"),
+    (r"unsafe_request", "policy"),
+    (r"context_length|context_window|context_size|max_context", "context_length"),
+    (r"(prompt|tokens?|characters)_too_long", "context_length"),
+    (r"billing|payment|arrear|insufficient_balance", "billing"),
+    (r"throttling\.(rate|burst)", "rate_limit"),
+    (r"quota|credit", "quota"),
     (r"rate_?limit|capacity_exceeded|too_?many_?requests|throttl", "rate_limit"),
+    (r"(request|server|concurrency)_limit_exceeded", "rate_limit"),
     (r"overloaded|endpoint_inactive|backend_unavailable|service_unavailable", "overloaded"),
     (r"idle_timeout", "idle_timeout"),
     (r"timeout|timed_out", "timeout"),
-    (r"api_?key|authentication|unauthorized|unauthenticated|invalid_token", "auth"),
+    (r"api_?key|authentication|auth_fail|unauthorized|unauthenticated|invalid_token", "auth"),
     (r"permission|forbidden|access_denied", "permission"),
     (r"too_large", "too_large"),
     (r"not_found", "not_found"),
@@ -43,12 +54,12 @@ _WORDS: tuple[tuple[str, ErrorKind], ...] = (
 # The first pattern that matches the message decides if neither code nor status says the kind. Vendors in
 # China answer in Chinese unless asked otherwise.
 _SENTENCES: tuple[tuple[str, ErrorKind], ...] = (
-    (r"balance|arrear|overdue|top up|余额|欠费", "billing"),
-    (r"quota|usage limit|out of credits|额度|配额", "quota"),
-    (r"rate limit|too many requests|concurren|频率|并发", "rate_limit"),
-    (r"api[ _-]?key|unauthorized|authenticat|access token|鉴权|密钥", "auth"),
-    (r"overloaded|server is busy|try again later|繁忙", "overloaded"),
-    (r"model\b.* (does not exist|not found)|模型不存在", "not_found"),
+    (r"\bbalance\b|arrear|overdue|top up|余额|欠费", "billing"),
+    (r"quota|usage limit|daily request limit|out of credits|额度|配额|资源包", "quota"),
+    (r"rate limit|request limit|too many requests|concurren|频率|并发", "rate_limit"),
+    (r"api[ _-]?key|unauthorized|authenticat|certification|access token|鉴权|密钥", "auth"),
+    (r"overloaded|server is busy|unavailable|try again later|繁忙|访问量过大", "overloaded"),
+    (r"model\b.* (does not exist|not found)|no such model|模型不存在", "not_found"),
     (r"timed? ?out|超时", "timeout"),
     (
         r"(invalid|missing|unsupported) (param|argument|field|value)|field required|参数",
@@ -56,75 +67,44 @@ _SENTENCES: tuple[tuple[str, ErrorKind], ...] = (
     ),
 )
 _BY_SENTENCE = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in _SENTENCES)
-# MiniMax answers with status 200 and a number of its own.
-_BASE_CODES: Mapping[int, ErrorKind] = {
-    1001: "timeout",
-    1002: "rate_limit",
-    1004: "auth",
-    1008: "billing",
-    1024: "server",
-    1026: "policy",
-    1027: "policy",
-    1033: "server",
-    1039: "context_length",
-    1041: "rate_limit",
-    2013: "bad_request",
-    2045: "rate_limit",
-    2049: "auth",
-    2056: "quota",
-}
 _BY_WORD = tuple((re.compile(pattern), kind) for pattern, kind in _WORDS)
 _BY_STATUS: Mapping[int, ErrorKind] = {
-    400: "bad_request",
+    **dict.fromkeys((400, 405, 409, 412, 415, 422), "bad_request"),
     401: "auth",
     402: "billing",
     403: "permission",
     404: "not_found",
-    405: "bad_request",
-    408: "timeout",
-    409: "bad_request",
-    412: "bad_request",
+    **dict.fromkeys((408, 504), "timeout"),
     413: "too_large",
-    415: "bad_request",
-    422: "bad_request",
     429: "rate_limit",
-    500: "server",
-    502: "server",
-    503: "overloaded",
-    504: "timeout",
-    529: "overloaded",
+    **dict.fromkeys((500, 502), "server"),
+    **dict.fromkeys((503, 529), "overloaded"),
 }
-# Kinds that the code may refine. Otherwise the status is more reliable (a 401 whose type is
-# ``invalid_request`` is about the key, not the request).
+# Statuses whose kind the code may refine. Others are more reliable than the code (a 401 whose type
+# is ``invalid_request`` is about the key, not the request).
 _REFINED_STATUS = frozenset((400, 404, 413, 422, 429, 500, 502, 503))
 # The type in LM Studio's vocabulary, and whether the same request may succeed later.
-_BY_KIND: Mapping[ErrorKind, tuple[ErrorType, bool]] = {
-    "auth": ("invalid_request", False),
-    "permission": ("invalid_request", False),
-    "billing": ("invalid_request", False),
-    "bad_request": ("invalid_request", False),
-    "policy": ("invalid_request", False),
-    "too_large": ("invalid_request", False),
-    "answer_limit": ("internal_error", False),
+_BY_KIND: Mapping[str, tuple[ErrorType, bool]] = {
+    **dict.fromkeys(("auth", "permission", "billing", "policy"), ("invalid_request", False)),
+    **dict.fromkeys(("bad_request", "too_large", "not_found"), ("invalid_request", False)),
     "context_length": ("invalid_request", False),
-    "not_found": ("invalid_request", False),
-    "rate_limit": ("internal_error", True),
-    "quota": ("internal_error", False),
-    "overloaded": ("internal_error", True),
-    "timeout": ("internal_error", True),
-    "idle_timeout": ("internal_error", True),
-    "network": ("internal_error", True),
-    "cancelled": ("internal_error", False),
-    "server": ("internal_error", True),
+    **dict.fromkeys(("answer_limit", "quota", "cancelled"), ("internal_error", False)),
+    **dict.fromkeys(("rate_limit", "overloaded", "server"), ("internal_error", True)),
+    **dict.fromkeys(("timeout", "idle_timeout", "network"), ("internal_error", True)),
     "cut": ("unknown", True),
-    "protocol": ("unknown", False),
-    "unknown": ("unknown", False),
+    **dict.fromkeys(("protocol", "unknown"), ("unknown", False)),
 }
 _LM_STUDIO_TYPES: frozenset[str] = frozenset(get_args(ErrorType))
 _CONTEXT_WORDS = re.compile(
-    r"context (length|window|size)|maximum context|too many tokens|prompt is too long",
+    r"context (length|window|size)|maximum context|too many tokens|prompt is too long"
+    r"|prompt tokens too long|max input (characters|tokens)",
     re.IGNORECASE,
 )
+# Some vendors call this an invalid request, or a failure of theirs.
+_NO_MONEY = re.compile(
+    r"insufficient (account )?(balance|funds|credit)|余额不足|欠费", re.IGNORECASE
+)
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _SHOULD_RETRY = {"true": True, "false": False}
 _UNESCAPED_ERROR = re.compile(r'\s*\{\s*"error"\s*:\s*"')
@@ -165,21 +145,23 @@ def read_error(status: int | None, headers: Mapping[str, str], body: bytes) -> E
 def error_from(value: Json, *, status: int | None = None) -> ErrorInfo:
     """The error that a JSON value describes: an error object, or something that contains one. A
     numeric ``code`` that is an HTTP status counts as one if the caller has none."""
-    base = _base_response(value)
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        # Google's.
+        value = value[0]
     outer = unwrapped(value) if isinstance(value, dict) else {}
     inner = outer.get("error", outer or value)
     members = inner if isinstance(inner, dict) else {}
-    code = _first(members.get("code"), outer.get("code"))
+    code = first_of(members.get("code"), outer.get("code"))
     if status is None and _is_status(code):
         status = int(str(code))
-    wire_type = _first(
+    wire_type = first_of(
         members.get("type"), None if outer.get("type") == "error" else outer.get("type")
     )
-    said = (_message(outer, inner), _text(members.get("detailed_explanation")))
+    said = (_message(outer, inner), stripped(members.get("detailed_explanation")))
     info = ErrorInfo(
         message=" ".join(filter(None, said))[:MESSAGE_CHARACTERS] or _fixed_message(status),
         code=None if code is None else str(code),
-        param=_text(members.get("param")) or None,
+        param=stripped(members.get("param")) or None,
         status=status,
         retry_after_seconds=_advised_pause(members, outer),
         upstream=value if len(write_json(value)) <= _KEPT_CHARACTERS else None,
@@ -188,61 +170,8 @@ def error_from(value: Json, *, status: int | None = None) -> ErrorInfo:
         info.type = msgspec.convert(wire_type, ErrorType)
     # LM Studio's "unknown" says nothing about the kind.
     words = f"{code or ''} {wire_type or ''}"
-    kind = _BASE_CODES.get(base["status_code"]) if base else None
+    kind = kind_of_vendor(value, info.message)
     return _classify(info, words, keep_type=wire_type in _LM_STUDIO_TYPES, kind=kind)
-
-
-# --- errors without a member ``error`` -------------------------------------------------
-
-# Names of the code and of the message in the forms of vendors: DashScope and SiliconFlow, Baidu, AWS,
-# Java gateways, Kong and FastAPI.
-_CODE_NAMES = ("code", "error_code", "errorCode", "__type")
-_MESSAGE_NAMES = ("message", "msg", "error_msg", "errorMessage", "error_message", "Message")
-_GOOD_CODES = frozenset(("", "0", "200", "ok", "success"))
-_BAD_STATUSES = frozenset(("error", "fail", "failed", "failure"))
-
-
-def is_bare_error(data: JsonObject) -> bool:
-    """An object that is no event of its dialect is an error if it says that something failed."""
-    if _base_response(data) or unwrapped(data).get("error"):
-        return True
-    if "type" in data:
-        # An event that nobody here knows; it may only tell about a failure.
-        return False
-    code = _first(*(data.get(name) for name in _CODE_NAMES))
-    message = _first(*(data.get(name) for name in _MESSAGE_NAMES))
-    if code is not None and str(code).lower() not in _GOOD_CODES and isinstance(message, str):
-        return True
-    is_said = data.get("success") is False or str(data.get("status")).lower() in _BAD_STATUSES
-    return bool(_detail(data.get("detail"))) or (is_said and isinstance(message, str))
-
-
-def unwrapped(value: JsonObject) -> JsonObject:
-    """An error in the form of a vendor, with the members that others use."""
-    base = _base_response(value)
-    if base:
-        return {"error": {"message": base.get("status_msg"), "code": base["status_code"]}}
-    if value.get("error"):
-        return value
-    inner = value.get("Response")
-    nested = inner.get("Error") if isinstance(inner, dict) else None
-    errors = value.get("errors")
-    if isinstance(errors, list) and errors:
-        nested = errors[0] if isinstance(errors[0], dict) else {"message": _text(errors[0])}
-    if isinstance(nested, dict):
-        named = {"code": nested.get("Code"), "message": nested.get("Message")}
-        return {"error": {**{k: v for k, v in named.items() if v}, **nested}}
-    code = _first(*(value.get(name) for name in _CODE_NAMES))
-    message = _first(*(value.get(name) for name in _MESSAGE_NAMES))
-    added = {"code": code, "message": message}
-    return {**value, **{name: found for name, found in added.items() if found is not None}}
-
-
-def _base_response(value: Json) -> JsonObject | None:
-    """MiniMax's member that says how the request went, if it failed."""
-    base = value.get("base_resp") if isinstance(value, dict) else None
-    code = base.get("status_code") if isinstance(base, dict) else None
-    return base if isinstance(code, int) and code else None
 
 
 def unescaped_error(text: str) -> ErrorInfo | None:
@@ -258,7 +187,9 @@ def unescaped_error(text: str) -> ErrorInfo | None:
 def _classify(
     info: ErrorInfo, words: str, *, keep_type: bool = False, kind: ErrorKind | None = None
 ) -> ErrorInfo:
-    info.kind = kind or _kind(info.status, words.lower(), info.message)
+    info.kind = kind or _kind(info.status, _in_snake_case(words), info.message)
+    if info.kind in ("bad_request", "too_large", "unknown") and _CONTEXT_WORDS.search(info.message):
+        info.kind = "context_length"
     known_type, info.retryable = _BY_KIND[info.kind]
     if not keep_type:
         info.type = known_type
@@ -274,11 +205,16 @@ def _kind(status: int | None, words: str, message: str) -> ErrorKind:
     may_refine = status is None or status in _REFINED_STATUS
     by_word = _kind_of_words(words) if may_refine else None
     kind = _finer(by_status, by_word)
-    if kind in ("bad_request", "too_large", "unknown") and _CONTEXT_WORDS.search(message):
-        return "context_length"
+    if kind in ("bad_request", "server") and _NO_MONEY.search(message):
+        return "billing"
     if kind == "unknown":
         return next((k for pattern, k in _BY_SENTENCE if pattern.search(message)), kind)
     return kind
+
+
+def _in_snake_case(words: str) -> str:
+    """Codes such as ``AccessDeniedException`` in the spelling of the others."""
+    return _HUMPS.sub("_", words).lower()
 
 
 def _kind_of_words(words: str) -> ErrorKind | None:
@@ -298,31 +234,13 @@ def _message(outer: JsonObject, inner: Json) -> str:
     members = inner if isinstance(inner, dict) else {}
     metadata = members.get("metadata")
     candidates = (
-        _text(members.get("message")),
-        _text(inner),
-        _text(outer.get("message")),
-        _detail(outer.get("detail")),
-        _text(metadata.get("raw")) if isinstance(metadata, dict) else "",
+        stripped(members.get("message")),
+        stripped(inner),
+        stripped(outer.get("message")),
+        detail_text(outer.get("detail")),
+        stripped(metadata.get("raw")) if isinstance(metadata, dict) else "",
     )
     return next((text for text in candidates if text), "")
-
-
-def _detail(value: Json) -> str:
-    if isinstance(value, list):
-        messages = (_text(entry.get("msg")) for entry in value if isinstance(entry, dict))
-        return "; ".join(message for message in messages if message)
-    return _text(value)
-
-
-def _text(value: Json) -> str:
-    return value.strip() if isinstance(value, str) else ""
-
-
-def _first(*values: Json) -> Json:
-    """The first value that is a text or a number."""
-    return next(
-        (value for value in values if isinstance(value, str | int | float) and value != ""), None
-    )
 
 
 def _is_status(code: Json) -> bool:
@@ -346,7 +264,7 @@ def _fixed_message(status: int | None) -> str:
 
 def _advised_pause(members: JsonObject, outer: JsonObject) -> float | None:
     """Seconds, from ``retry_after`` or the first delay of a ``retry_strategy``, in the body."""
-    seconds = _seconds(_first(members.get("retry_after"), outer.get("retry_after")))
+    seconds = _seconds(first_of(members.get("retry_after"), outer.get("retry_after")))
     if seconds is not None:
         return seconds
     strategies = (members.get("retry_strategy"), outer.get("retry_strategy"))

@@ -1,4 +1,4 @@
-"""Counts the kinds of events that an upstream sends in one stream, by their names on the wire."""
+"""Counts the events of one stream by their names on the wire."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -24,6 +24,11 @@ SAMPLE_CHARACTERS = 2000
 MAX_NAMES = 100
 OTHERS = "(other names)"
 
+# Deeper values are left out of an outline.
+OUTLINE_DEPTH = 12
+_KIND_MEMBERS = frozenset(("type", "object", "event"))
+_PLACEHOLDERS: dict[type, Json] = {int: 0, float: 0.0}
+
 COMMENT = ": comment"
 DONE = "[DONE]"
 WHOLE_BODY = "(one JSON answer)"
@@ -36,7 +41,7 @@ _DELTAS = frozenset((MessageDelta, ReasoningDelta, RefusalDelta, ToolCallDelta))
 
 class Seen(Struct, frozen=True, kw_only=True):
     """One kind of event: its name on the wire, how often it came, and whether the dialect knows it.
-    ``sample`` is the first of an unknown kind as JSON or text, cut."""
+    ``sample`` is the first of an unknown kind as JSON or text, cut; of a conversation only its outline."""
 
     name: str
     count: int
@@ -47,9 +52,14 @@ class Seen(Struct, frozen=True, kw_only=True):
 class EventCounter:
     """Call ``add`` for each frame with the events that the parser made of it. For nearly every
     frame this is a look-up: only a frame without a name that is more than a delta is parsed a
-    second time."""
+    second time.
 
-    def __init__(self) -> None:
+    ``keeps_content`` is for streams that are no part of a conversation: samples are shown to
+    administrators, who may not read conversations without a reason.
+    """
+
+    def __init__(self, *, keeps_content: bool = False) -> None:
+        self._keeps_content = keeps_content
         self._counts: dict[str, int] = {}
         self._delta_names: dict[type[Event], str] = {}
         self._strange: dict[str, int] = {}
@@ -101,8 +111,29 @@ class EventCounter:
             name = f"{event.event}.{member}"
         name = _count(self._strange, name[:NAME_CHARACTERS])
         if name not in self._samples and name != OTHERS:
-            text = event.text if event.text is not None else write_json(event.data)
-            self._samples[name] = text[:SAMPLE_CHARACTERS]
+            self._samples[name] = self._sample_of(event)[:SAMPLE_CHARACTERS]
+
+    def _sample_of(self, event: VendorRaw) -> str:
+        if self._keeps_content:
+            return event.text if event.text is not None else write_json(event.data)
+        return "" if event.text is not None else write_json(outline(event.data))
+
+
+def outline(value: Json, depth: int = 0) -> Json:
+    """The structure without the content: names of members, and values of the same types. Only what
+    names the kind of the whole event is kept."""
+    if isinstance(value, dict) and depth < OUTLINE_DEPTH:
+        return {
+            name: member
+            if depth == 0 and name in _KIND_MEMBERS and isinstance(member, str)
+            else outline(member, depth + 1)
+            for name, member in value.items()
+        }
+    if isinstance(value, list) and depth < OUTLINE_DEPTH:
+        return [outline(member, depth + 1) for member in value[:1]]
+    return (
+        value if value is None or isinstance(value, bool) else _PLACEHOLDERS.get(type(value), "…")
+    )
 
 
 def _count(counts: dict[str, int], name: str) -> str:

@@ -5,18 +5,21 @@ from collections.abc import Mapping
 from chat.events import ErrorKind, Status, StopReason
 
 # Keys are in lower case, because vendors write them in any case: OpenAI, Anthropic, Google, Cohere, DeepSeek, Z.ai,
-# MiniMax, Together, TGI, SGLang and Ollama.
+# MiniMax, Together, TGI, SGLang, Ollama, Bedrock, watsonx, GigaChat and Baidu.
 _REASONS: Mapping[str, StopReason] = {
     **dict.fromkeys(("stop", "end_turn", "complete", "completed", "finished", "done"), "stop"),
-    **dict.fromkeys(("eos", "eos_token", "endoftext", "end_of_sequence", "load"), "stop"),
+    **dict.fromkeys(("eos", "eos_token", "endoftext", "end_of_sequence", "load", "normal"), "stop"),
     "stop_sequence": "stop_sequence",
     **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "max_length"), "length"),
     **dict.fromkeys(("model_length", "model_context_window_exceeded", "max_messages"), "length"),
-    **dict.fromkeys(("context_length", "error_limit", "max_tool_calls"), "length"),
+    **dict.fromkeys(("context_length", "error_limit", "max_tool_calls", "token_limit"), "length"),
+    "max_output": "length",
     **dict.fromkeys(("tool_calls", "function_call", "tool_use", "tool_call"), "tool_use"),
     **dict.fromkeys(("content_filter", "sensitive", "safety", "recitation"), "content_filter"),
     **dict.fromkeys(("blocklist", "prohibited_content", "spii", "image_safety"), "content_filter"),
+    **dict.fromkeys(("image_prohibited_content", "image_recitation", "language"), "content_filter"),
     **dict.fromkeys(("error_toxic", "content_filtered", "guardrail_intervened"), "content_filter"),
+    "blacklist": "content_filter",
     "refusal": "refusal",
     "pause_turn": "pause",
     "compaction": "compaction",
@@ -27,8 +30,11 @@ _ERRORS: Mapping[str, ErrorKind] = {
     **dict.fromkeys(("error", "failed", "network_error"), "server"),
     "insufficient_system_resource": "overloaded",
     **dict.fromkeys(("abort", "aborted", "cancelled", "canceled", "user_cancel"), "cancelled"),
-    "malformed_function_call": "server",
-    "timeout": "timeout",
+    **dict.fromkeys(("malformed_function_call", "malformed_response", "no_image"), "server"),
+    **dict.fromkeys(("malformed_model_output", "malformed_tool_use"), "server"),
+    **dict.fromkeys(("unexpected_tool_call", "too_many_tool_calls"), "server"),
+    "missing_thought_signature": "bad_request",
+    **dict.fromkeys(("timeout", "time_limit"), "timeout"),
 }
 _INCOMPLETE: frozenset[StopReason] = frozenset(
     ("length", "content_filter", "refusal", "pause", "compaction", "steered")

@@ -1,8 +1,9 @@
 """Earlier turns as text, for requests that cannot carry them as they were."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 
-from chat.dialects.base import AssistantTurn, Prompt, Reply, Turn, UserTurn
+from chat.dialects.base import AssistantTurn, Image, Reply, Turn, UserTurn
 from chat.events import (
     JsonObject,
     MessageItem,
@@ -10,20 +11,13 @@ from chat.events import (
     RefusalItem,
     Result,
     ToolCallItem,
+    is_run_by_client,
 )
-from chat.events.translation import gettext_noop
 
 # A turn without text would be refused. Leaving it out would put two turns of the same role next to
 # each other, which many chat templates refuse.
 NO_ANSWER = "(no answer)"
-TOOLS_LEFT_OUT = gettext_noop("The tools were left out: this API type doesn’t support them.")
-PICTURES_LEFT_OUT = gettext_noop("The images were left out: this API type accepts only text.")
 DECLINED = "(I would rather not answer.)"
-
-
-def is_run_by_client(call: ToolCallItem) -> bool:
-    """Whether the call waited for us; calls that an upstream ran are part of its own turn."""
-    return call.provider_info is None or call.provider_info.type in ("function", "custom")
 
 
 def item_text(item: OutputItem) -> str:
@@ -40,18 +34,53 @@ def answer_text(result: Result) -> str:
     return "\n\n".join(text for text in texts if text) or NO_ANSWER
 
 
+def answered_calls(result: Result) -> list[ToolCallItem]:
+    """The calls that waited for us and have a result."""
+    return [
+        item
+        for item in result.output
+        if isinstance(item, ToolCallItem) and item.output is not None and is_run_by_client(item)
+    ]
+
+
+def exchanges(result: Result) -> Iterator[tuple[list[str], list[ToolCallItem]]]:
+    """An answer as texts, each group with the answered calls that follow it; one empty group for an
+    answer of nothing. Reasoning and unanswered calls are left out, and calls that an upstream ran
+    become text."""
+    texts: list[str] = []
+    calls: list[ToolCallItem] = []
+    is_empty = True
+    for item in result.output:
+        if isinstance(item, ToolCallItem) and is_run_by_client(item):
+            calls += [item] if item.output is not None else []
+            continue
+        text = item_text(item).strip()
+        if text and calls:
+            yield texts, calls
+            texts, calls, is_empty = [], [], False
+        if text:
+            texts.append(text)
+    if texts or calls or is_empty:
+        yield texts, calls
+
+
+def picture_names(turns: Sequence[Turn]) -> Iterator[tuple[Turn, list[str]]]:
+    """Each turn, and a name for each of its pictures, numbered through the conversation."""
+    pictures = count(1)
+    for turn in turns:
+        images = turn.parts_of(Image) if isinstance(turn, UserTurn) else ()
+        yield turn, [f"[picture {next(pictures)}]" for _ in images]
+
+
 def render_turns(turns: Sequence[Turn]) -> str:
     """Earlier turns as one text that a model reads as the beginning of the conversation."""
     blocks = ["The conversation so far:"]
-    picture = 0
-    for turn in turns:
+    for turn, names in picture_names(turns):
         if isinstance(turn, AssistantTurn):
             blocks.append(f"Assistant:\n{answer_text(turn.result)}")
             if turn.replies:
                 blocks.append(f"User:\n{replies_text(turn)}")
             continue
-        names = [f"[picture {picture + number}]" for number in range(1, len(turn.images) + 1)]
-        picture += len(names)
         blocks.append("\n".join([f"User:\n{turn.text}", *names]))
     blocks.append("The user's next message:")
     return "\n\n".join(blocks)
@@ -73,17 +102,3 @@ def _reply_text(reply: Reply, ask: JsonObject) -> str:
         said = DECLINED
     question = ask.get("question")
     return f"To your question “{question}”:\n{said}" if question else said
-
-
-# --- what a request cannot contain -----------------------------------------------------------
-
-
-def left_out(prompt: Prompt, *, takes_tools: bool, takes_images: bool) -> list[str]:
-    """A sentence for each part of the prompt that this kind of request cannot contain."""
-    notes = []
-    if prompt.tools and not takes_tools:
-        notes.append(TOOLS_LEFT_OUT)
-    has_images = any(isinstance(turn, UserTurn) and turn.images for turn in prompt.turns)
-    if has_images and not takes_images:
-        notes.append(PICTURES_LEFT_OUT)
-    return notes

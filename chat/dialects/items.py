@@ -33,6 +33,7 @@ from chat.events.translation import gettext_noop
 
 TextKind = Literal["message", "reasoning", "refusal"]
 Kind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
+TEXT_KINDS: tuple[TextKind, ...] = ("message", "reasoning", "refusal")
 
 # Servers send these for a call without arguments, or before the arguments.
 NO_ARGUMENTS = ("", "{}", "null")
@@ -73,6 +74,8 @@ class Call(Item, kw_only=True, eq=False):
     tool: str = ""
     call_id: str | None = None
     id_synthesised: bool = False
+    # The id of the program whose code made this call.
+    caller: str | None = None
     executes: Executor = "client"
     provider_info: ProviderInfo | None = None
     is_announced: bool = False
@@ -88,7 +91,7 @@ class Call(Item, kw_only=True, eq=False):
 
 
 class ItemTracker:
-    """Emits the events of a parser. ``take`` returns those since the last call.
+    """Emits the events of a parser. ``take_events`` returns those since the last call.
 
     Items are addressed by the object that opening gave, or by kind through the ``text``
     methods, which open what is missing. Adjacent surrogate halves are joined over deltas.
@@ -107,7 +110,7 @@ class ItemTracker:
         # The name of the model in ``chat.start``.
         self.model = ""
 
-    def take(self) -> list[Event]:
+    def take_events(self) -> list[Event]:
         events, self._events = self._events, []
         return events
 
@@ -146,16 +149,11 @@ class ItemTracker:
     # --- text ------------------------------------------------------------------
 
     def open_text(
-        self,
-        kind: TextKind,
-        *,
-        choice: int = 0,
-        phase: str | None = None,
-        reasoning: ReasoningKind = "full",
+        self, kind: TextKind, *, choice: int = 0, reasoning: ReasoningKind = "full"
     ) -> Item:
         """Opens an item of this kind and closes an open one of the same kind."""
         self.close_text(kind, choice=choice)
-        item = self.open_block(kind, choice=choice, phase=phase, reasoning=reasoning)
+        item = self.open_block(kind, choice=choice, reasoning=reasoning)
         self._current[choice, kind] = item
         return item
 
@@ -206,9 +204,7 @@ class ItemTracker:
             return
         item = self._current.get((choice, kind))
         if item is None:
-            for other in ("message", "reasoning", "refusal"):
-                if other != kind:
-                    self.close_text(other, choice=choice)
+            self.close_texts(choice=choice)
             item = self.open_text(kind, choice=choice)
         self._delta(item, content)
 
@@ -222,6 +218,10 @@ class ItemTracker:
             return False
         self._close(item)
         return True
+
+    def close_texts(self, *, choice: int = 0) -> None:
+        for kind in TEXT_KINDS:
+            self.close_text(kind, choice=choice)
 
     def _delta(self, item: Item, content: str, category: str | None = None) -> None:
         # Nearly all text passes, so it is asked here and not with a call for each delta.
@@ -261,9 +261,11 @@ class ItemTracker:
         call_id: str | None = None,
         executes: Executor = "client",
         provider_info: ProviderInfo | None = None,
+        caller: str | None = None,
+        is_named: bool = False,
     ) -> Call:
-        """Opens a call whose name may be incomplete. It is announced with its first argument text, by
-        ``announce``, or before the next item opens."""
+        """Opens a call. One whose name may be incomplete (not ``is_named``) is announced with its first
+        argument text, by ``announce``, or before the next item opens."""
         call = Call(
             kind="tool_call",
             number=0,
@@ -271,9 +273,12 @@ class ItemTracker:
             call_id=call_id,
             executes=executes,
             provider_info=provider_info,
+            caller=caller,
         )
         self._place(call, choice)
         self._unannounced[choice] = call
+        if is_named:
+            self.announce(call)
         return call
 
     def announce(self, call: Call) -> None:
@@ -290,6 +295,7 @@ class ItemTracker:
                 call_id=call.call_id,
                 executes=call.executes,
                 id_synthesised=call.id_synthesised,
+                caller=call.caller,
             )
         )
         if call.pieces:
@@ -327,7 +333,7 @@ class ItemTracker:
         call.arguments = arguments
         call.arguments_raw = raw
         if call.executes == "client" and not call.tool:
-            self._fail(call, "invalid_name", NO_NAME)
+            self.fail_call(call, NO_NAME, "invalid_name")
             return
         call.has_arguments = True
         self.emit(
@@ -365,6 +371,10 @@ class ItemTracker:
         self.announce(call)
         call.is_open = False
         call.failure = reason
+        # The spelling of other arguments would contradict these.
+        known = (metadata.arguments, call.arguments)
+        is_theirs = None in known or known[0] == known[1]
+        raw = call.arguments_raw or call.joined() or None
         self.emit(
             ToolCallFailure(
                 item=call.number,
@@ -372,7 +382,7 @@ class ItemTracker:
                 reason=reason,
                 metadata=metadata,
                 call_id=call.call_id,
-                arguments_raw=call.arguments_raw or call.joined() or None,
+                arguments_raw=raw if is_theirs else None,
             )
         )
 
@@ -392,7 +402,7 @@ class ItemTracker:
         if empty and any(map(is_torn, calls)):
             for call in empty:
                 call.has_arguments = False
-                self._fail(call, "incomplete", TORN)
+                self.fail_call(call, TORN, "incomplete")
 
     def _fragment(self, call: Call, fragment: str) -> None:
         self.emit(
@@ -418,12 +428,12 @@ class ItemTracker:
         """Parses the argument text once. Calls of an unfinished answer are not offered to be run."""
         if call.has_arguments or (call.executes == "upstream" and not call.pieces):
             if not is_complete:
-                self._fail(call, "incomplete", UNFINISHED_CALL)
+                self.fail_call(call, UNFINISHED_CALL, "incomplete")
             call.is_open = False
             return
         if not is_complete:
             call.arguments = read_arguments(call)[1]
-            self._fail(call, "incomplete", UNFINISHED_CALL)
+            self.fail_call(call, UNFINISHED_CALL, "incomplete")
             return
         self._read_arguments(call)
         call.is_open = False
@@ -432,13 +442,14 @@ class ItemTracker:
         """Emits the parsed arguments, or the failure of the call."""
         raw, arguments = read_arguments(call)
         if call.piece_characters > MAX_ARGUMENT_CHARACTERS:
-            self._fail(call, "invalid_arguments", TOO_LONG)
+            self.fail_call(call, TOO_LONG, "invalid_arguments")
         elif arguments is None:
-            self._fail(call, "invalid_arguments", NOT_JSON)
+            self.fail_call(call, NOT_JSON, "invalid_arguments")
         else:
             self.call_arguments(call, arguments, raw)
 
-    def _fail(self, call: Call, kind: str, reason: str) -> None:
+    def fail_call(self, call: Call, reason: str, kind: str = "execution_failed") -> None:
+        """Reports the failure of a call with what is known of it."""
         metadata = FailureMetadata(
             type=kind,
             tool_name=call.tool,

@@ -6,7 +6,7 @@ Each dialect lists its parameters and options in a TOML file; `declared` reads i
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +14,11 @@ from chat.dialects.reading import NotJson, read_json
 
 FOLDER = Path(__file__).parent
 SHARED = "openai/parameters.toml"
+
+# Chosen parameters, or the settings of a server, by name.
+Values = Mapping[str, object]
+# The members that differ, by parameter.
+Limits = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +60,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """What one file declares. ``own`` are the names that it describes itself."""
+    """The declarations of one file. ``own`` are the names that it describes itself."""
 
     parameters: tuple[Parameter, ...]
     options: tuple[Parameter, ...]
@@ -78,6 +83,16 @@ def declared(path: str, *further: str) -> Declared:
     )
 
 
+def limits_of(path: str) -> dict[str, Limits]:
+    """The ``limits`` that a file of this package lists, by kind of server."""
+    return dict(tomllib.loads((FOLDER / path).read_text())["limits"])
+
+
+def limited(declared: tuple[Parameter, ...], limits: Limits) -> tuple[Parameter, ...]:
+    """The parameters as a kind of server accepts them."""
+    return tuple(replace(each, **limits.get(each.name, {})) for each in declared)
+
+
 def _tables(path: str) -> dict[str, Any]:
     content = tomllib.loads((FOLDER / path).read_text())
     return {name: table for name, table in content.items() if isinstance(table, dict)}
@@ -88,7 +103,7 @@ def _parameter(name: str, table: Mapping[str, Any]) -> Parameter:
 
 
 def read_parameters(
-    declared: tuple[Parameter, ...], values: Mapping[str, object]
+    declared: tuple[Parameter, ...], values: Values
 ) -> tuple[dict[str, object], list[str]]:
     """The declared values, typed and within their limits, and a sentence for each that was
     corrected."""
@@ -99,9 +114,12 @@ def read_parameters(
         if value is None or value == "":
             continue
         parameter = known.get(name)
-        accepted = None if parameter is None else _accept(parameter, value)
-        if parameter is None or accepted is None:
-            notes.append(f"The parameter {name} was left out: this API type has no such value.")
+        if parameter is None:
+            notes.append(f"The parameter {name} was left out: this API type has no such parameter.")
+            continue
+        accepted = _accept(parameter, value)
+        if accepted is None:
+            notes.append(f"The parameter {name} was left out: this server accepts no such value.")
             continue
         is_number = parameter.kind in ("number", "integer")
         if is_number and accepted != _as_float(value):
@@ -110,9 +128,16 @@ def read_parameters(
     return result, notes
 
 
-def read_options(
-    declared: tuple[Parameter, ...], values: Mapping[str, object]
-) -> dict[str, object]:
+def not_sent(chosen: Values, reason: str) -> list[str]:
+    """A sentence for each parameter that has a value but is not sent."""
+    return [
+        f"The parameter {name} was left out: {reason}."
+        for name, value in chosen.items()
+        if value not in (None, "")
+    ]
+
+
+def read_options(declared: tuple[Parameter, ...], values: Values) -> dict[str, object]:
     """The declared options with their defaults; other names are ignored."""
     names = {parameter.name for parameter in declared}
     return read_parameters(declared, {k: v for k, v in values.items() if k in names})[0]

@@ -156,8 +156,8 @@ def write_json(value: Json) -> str:
 def read_frame(frame: Frame) -> list[Payload]:
     """The payloads of one frame: usually one; none for comments and empty data.
 
-    Data that is no JSON as a whole may be several events without blank lines between
-    them, or JSON printed over lines that lack ``data:``. What is neither stays text.
+    Data that is no JSON as a whole may be several events without blank lines between them, or JSON
+    printed over lines that lack ``data:``. Other data stays text.
     """
     event = None if frame.event is None else repair_text(frame.event)
     if frame.is_comment:
@@ -219,6 +219,13 @@ def _read_stray_lines(frame: Frame, event: str | None) -> list[Payload]:
         return []
     payload = _read_text("\n".join(kept), event)
     return [payload] if payload.kind == "json" or frame.is_comment else []
+
+
+def as_text(value: Json) -> str:
+    """The value as text: JSON if it is no text, and empty if it is nothing."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else write_json(value)
 
 
 def as_object(text: str) -> JsonObject | None:

@@ -1,7 +1,7 @@
 """The base class of the parsers of all dialects: frames in, events out, exactly one ending."""
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -10,6 +10,7 @@ from chat.dialects.errors import NO_WORDS, error_from, error_of, plain_text, une
 from chat.dialects.finish_reasons import error_kind_of
 from chat.dialects.items import ItemTracker
 from chat.dialects.reading import NotJson, Payload, read_frame, read_json, repair_text, scrub
+from chat.dialects.vendor_errors import is_bare_error
 from chat.events import (
     Cause,
     ChatStart,
@@ -41,6 +42,18 @@ CALLS_WAIT: frozenset[StopReason] = frozenset(("tool_use", "unknown"))
 _ENDS_OF_INPUT: frozenset[ErrorKind] = frozenset(("cut", "idle_timeout"))
 
 
+class EventRule(NamedTuple):
+    """How a parser reads an event of this name. ``handle`` returns whether it could; ``members`` are
+    those that it reads, others are kept. Without ``members`` it reads all."""
+
+    handle: Callable[[Any, JsonObject], bool]
+    members: Collection[str] | None = None
+
+
+def reads(handle: Callable[[Any, JsonObject], bool], *members: str) -> EventRule:
+    return EventRule(handle, frozenset(("type", *members)))
+
+
 class StreamParser(Parser):
     """Subclasses define what a payload means and which one was the last.
 
@@ -65,16 +78,12 @@ class StreamParser(Parser):
         self._has_surrogates = False
         self._suggested: JsonObject = {}
         self._noted: set[tuple[str, str]] = set()
-        self._unknown_members: dict[str, int] = {}
+        # Unknown members as ``owner.name``, and how often each was received.
+        self.unknown_members: dict[str, int] = {}
         # Frames that are not JSON: text of the answer may be lost in them. The last frame of a stream that
         # was cut does not count, because the answer is marked as cut anyway.
         self._unreadable_frames = 0
         self._is_trailing = False
-
-    @property
-    def unknown_members(self) -> Mapping[str, int]:
-        """Unknown members as ``owner.name``, and how often each was received."""
-        return self._unknown_members
 
     # --- for subclasses ----------------------------------------------------------
 
@@ -120,6 +129,9 @@ class StreamParser(Parser):
         if isinstance(data, dict):
             self.source = text
             self._body(data)
+        elif _is_list_of_errors(data):
+            self.start()
+            self.fail_with(data)
         else:
             self.start()
             self.raw(None, text=plain_text(text))
@@ -195,10 +207,31 @@ class StreamParser(Parser):
     def unknown_member(self, owner: str, name: str, value: Json) -> None:
         """Emits the first value of an unknown member and counts the others."""
         key = f"{owner}.{name}"
-        count = self._unknown_members.get(key, 0)
-        self._unknown_members[key] = count + 1
+        count = self.unknown_members.get(key, 0)
+        self.unknown_members[key] = count + 1
         if count == 0:
             self.raw(owner, data={name: value})
+
+    def handle_event(
+        self, name: str, event: str | None, data: JsonObject, rule: EventRule | None
+    ) -> None:
+        """Reads an event of an API whose payloads repeat the name of their ``event``."""
+        if rule is None or not rule.handle(self, data):
+            self.raw(name or None, data=data)
+        elif rule.members is not None:
+            for member, value in data.items():
+                if member not in rule.members:
+                    self.unknown_member(name, member, value)
+        if event and name != event:
+            self.note_once("event_name_mismatch", {"event": event, "type": name})
+
+    def unknown_members_of(
+        self, owner: str, data: JsonObject, known: Collection[str], *, keeps_null: bool = True
+    ) -> None:
+        """Keeps the members that nobody reads; a null says nothing in some APIs (``keeps_null``)."""
+        for name, value in data.items():
+            if name not in known and (keeps_null or value is not None):
+                self.unknown_member(owner, name, value)
 
     def note_once(self, name: str, value: Json) -> None:
         """Emits a ``meta.update`` once per name and value."""
@@ -233,7 +266,7 @@ class StreamParser(Parser):
         text = repair_text(payload.text) if payload.kind == "text" else None
         self.raw(payload.event, data=payload.value, text=text)
         info = unescaped_error(text) if text else None
-        if info is None and payload.event == "error":
+        if info is None and (payload.event == "error" or _is_list_of_errors(payload.value)):
             info = error_from(scrub(payload.value) if text is None else plain_text(text))
         if info is not None:
             self.fail(info)
@@ -265,13 +298,28 @@ class StreamParser(Parser):
         return ending_of("cut", "cut") if info.kind == "cut" else ending_of("failed", "error")
 
     def _report_unknown_members(self) -> None:
-        repeated = {name: count for name, count in self._unknown_members.items() if count > 1}
+        repeated = {name: count for name, count in self.unknown_members.items() if count > 1}
         if repeated:
             self.meta({"unknown_members": repeated})
 
     def _take(self) -> list[Event]:
-        events = self.tracker.take()
+        events = self.tracker.take_events()
         return [scrub_event(event) for event in events] if self._has_surrogates else events
+
+
+def says_error(event: str | None, data: JsonObject) -> bool:
+    """Whether an object that is no event of its API tells of a failure."""
+    return bool(data.get("error")) or (not event and is_bare_error(data))
+
+
+def _is_list_of_errors(value: Json) -> bool:
+    """Google's servers put an error into a list."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and isinstance(value[0], dict)
+        and bool(value[0].get("error"))
+    )
 
 
 def ending_of(status: Status, reason: StopReason, *, raw: str | None = None) -> Ending:

@@ -244,19 +244,23 @@ def _find(text: str, closings: tuple[str, ...]) -> tuple[int, int]:
 
 def _overlap(text: str, marks: tuple[str, ...]) -> int:
     """Length of the longest end of ``text`` that is a beginning of a mark, with the backtick before it."""
-    most = max(map(len, marks)) - 1
-    for length in range(min(len(text), most), 0, -1):
+    length = _begun(text, marks)
+    return length + text[: len(text) - length].endswith("`")
+
+
+def _begun(text: str, marks: tuple[str, ...]) -> int:
+    """Length of the longest end of ``text`` that is a beginning of a mark."""
+    for length in range(min(len(text), max(map(len, marks)) - 1), 0, -1):
         if any(mark.startswith(text[-length:]) for mark in marks):
-            return length + (text[-length - 1 : -length] == "`")
-    return 1 if text.endswith("`") else 0
+            return length
+    return 0
 
 
 # --- answers in channels ------------------------------------------------------------------
 
-_TOKEN = re.compile(r"<\|(start|end|message|channel|return|call|constrain)\|>")
-_TOKENS = tuple(
-    f"<|{name}|>" for name in ("start", "end", "message", "channel", "return", "call", "constrain")
-)
+_NAMES = ("start", "end", "message", "channel", "return", "call", "constrain")
+_TOKENS = tuple(f"<|{name}|>" for name in _NAMES)
+_TOKEN = re.compile(rf"<\|({'|'.join(_NAMES)})\|>")
 
 
 class _Channels:
@@ -282,7 +286,7 @@ class _Channels:
             self._add(text[at : token.start()], pieces)
             self._turn(token[1], pieces)
             at = token.end()
-        end = len(text) - _overlap_of_token(text[at:])
+        end = len(text) - _begun(text[at:], _TOKENS)
         self._add(text[at:end], pieces)
         self._held = text[end:]
         return pieces
@@ -319,10 +323,3 @@ class _Channels:
                 text = "\n\n" + text
             self._said, self._is_new = self._kind, False
             pieces.append((self._kind, text))
-
-
-def _overlap_of_token(text: str) -> int:
-    for length in range(min(len(text), max(map(len, _TOKENS)) - 1), 0, -1):
-        if any(token.startswith(text[-length:]) for token in _TOKENS):
-            return length
-    return 0

@@ -46,7 +46,7 @@ def decode_result(body: bytes | str) -> Result:
 
 def join_bodies(bodies: Iterable[bytes]) -> bytes:
     """One JSON array of events that are already encoded: the body of a segment."""
-    # In one step: the end of a long answer is megabytes.
+    # A single format operation, because the end of a long answer is megabytes.
     return b"[%b]" % b",".join(bodies)
 
 

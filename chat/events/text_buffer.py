@@ -7,7 +7,7 @@ LONG_PIECE = 1024
 
 
 def add_piece(pieces: list[str], text: str, *, first: int = 0) -> None:
-    """Appends a piece. Of ``pieces`` from ``first`` on, many short ones at the end are joined.
+    """Appends a piece, and joins many short ones at the end of ``pieces``, from ``first`` on.
     However long the text grows, each character is copied about thirty times at most."""
     pieces.append(text)
     if len(pieces) - first >= JOINED_PIECES and len(pieces[-JOINED_PIECES]) < LONG_PIECE:

@@ -96,6 +96,8 @@ class ToolCallStart(ItemEvent, tag="tool_call.start", kw_only=True):
     call_id: str | None = None
     executes: Executor = "client"
     id_synthesised: bool = False
+    # The id of the program whose code made this call.
+    caller: str | None = None
 
 
 class ToolCallDelta(ItemEvent, tag="tool_call.delta", kw_only=True):
@@ -227,6 +229,11 @@ class AskQuestion(EventBase, tag="ask.question", kw_only=True):
     style: str | None = None
     fields: list[Json] = []
     call_id: str | None = None
+    # The tool call that an approval is about. Arguments that are no JSON object are only text.
+    tool: str | None = None
+    arguments: JsonObject | None = None
+    arguments_raw: str | None = None
+    provider_info: ProviderInfo | None = None
 
 
 class ActivityStep(EventBase, tag="activity.step", kw_only=True):

@@ -69,7 +69,7 @@ StopReason = Literal[
 
 
 class ProviderInfo(Struct, omit_defaults=True, kw_only=True):
-    """Who runs a tool: LM Studio's plugin or MCP server, or one of our additional types."""
+    """The provider of a tool: LM Studio's plugin or MCP server, or one of our additional types."""
 
     type: str
     plugin_id: str | None = None
@@ -156,6 +156,12 @@ class ToolCallItem(Struct, tag="tool_call", omit_defaults=True, kw_only=True):
     status: Literal["done", "pending", "failed"] = "done"
     arguments_raw: str | None = None
     id_synthesised: bool = False
+    caller: str | None = None
+
+
+def is_run_by_client(call: ToolCallItem) -> bool:
+    """Whether the call waits for us; calls that an upstream runs are part of its own turn."""
+    return call.provider_info is None or call.provider_info.type in ("function", "custom")
 
 
 class InvalidToolCallItem(Struct, tag="invalid_tool_call", omit_defaults=True, kw_only=True):

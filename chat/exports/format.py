@@ -1,9 +1,12 @@
-"""The JSON form of a conversation, version 1: what is written, what a reader gets, and the source of
-`docs/export-format.schema.json`. `docs/export-format.md` describes it.
+"""The JSON form of a conversation, version 1, and the source of `docs/export-format.schema.json`.
+`docs/export-format.md` describes it.
 
-References are public ids within the file; people are named by their email address, servers and tools
-by their name, bytes by their SHA-256. Lists are in the order in which their records were created, or
-in that of their numbers, so the same conversation always gives the same bytes.
+References are public ids within the file; people are named by their email address, servers and
+tools by their name, bytes by their SHA-256. Lists are in the order in which their records were
+created, or in that of their numbers, so the same conversation always gives the same bytes.
+
+A member with the name of its column is exported and imported without further code. Its type decides
+what an import doesn't trust: `Time`, `Person`, `Title`, or the UUID of another record.
 """
 
 from __future__ import annotations
@@ -11,7 +14,8 @@ from __future__ import annotations
 import json
 import sys
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from functools import cache
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
 from uuid import UUID
 
 import msgspec
@@ -22,13 +26,15 @@ from chat.events import JsonObject
 NAME = "tributary.conversation"
 VERSION = 1
 
-# The limits are those of the columns. With them the schema says what an import accepts.
+# The limits are those of the columns, so the schema says what an import accepts.
 Time: TypeAlias = Annotated[datetime, Meta(tz=True)]
 Place: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Figure: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Word: TypeAlias = Annotated[str, Meta(max_length=20)]
 MediaType: TypeAlias = Annotated[str, Meta(max_length=100)]
 Name: TypeAlias = Annotated[str, Meta(max_length=200)]
+# A line in lists. An import removes its hidden characters, which could imitate another title.
+Title: TypeAlias = Annotated[str, Meta(max_length=200, extra={"is_title": True})]
 Heading: TypeAlias = Annotated[str, Meta(max_length=300)]
 FilePath: TypeAlias = Annotated[str, Meta(max_length=500)]
 Digest: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -37,8 +43,8 @@ Digest: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 class Person(Struct, kw_only=True):
     """Somebody with an account. ``null`` in place of a person: the account was deleted, or nobody.
 
-    Without ``email``: the name is that of a file from which the conversation was imported, and nobody
-    of the installation is meant.
+    Without ``email``, the name is that of a file from which the conversation was imported, and
+    refers to nobody of the installation.
     """
 
     name: str
@@ -53,19 +59,45 @@ class Tool(Struct, kw_only=True):
     schema: JsonObject
 
 
-class Conversation(Struct, kw_only=True):
-    """The room itself. ``server``, ``model`` and ``parameters`` are what the composer offers next.
+class Participant(Struct, kw_only=True):
+    """A person, or a group by its name, with whom the conversation was shared."""
 
+    person: Person | None
+    group: Name | None
+    role: Literal["reader", "writer", "manager"]
+
+
+class Change(Struct, kw_only=True):
+    """A change of the conversation and who made it. ``person`` is the one whom it is about, ``name`` a title
+    or the name of a group; ``turn`` was the last turn at that time."""
+
+    kind: Word
+    actor: Person | None
+    person: Person | None
+    name: Name
+    role: Annotated[str, Meta(max_length=10)]
+    at: Time
+    turn: UUID | None
+
+
+class Conversation(Struct, kw_only=True):
+    """The conversation itself. ``server``, ``model`` and ``parameters`` are the composer's choices
+    for the next message.
+
+    ``shared_role`` is what everyone on the team may do where ``visibility`` is ``team``.
+    ``participants`` is empty in an export by somebody who doesn't manage the conversation.
     ``project`` is the name of its project, for a person who reads the project. ``archived_at`` is
-    ``null`` unless it is in the archive. ``visible_turn`` is the last turn of the branch that the
+    ``null`` unless it is in the archive. ``changes`` are for reading: an import leaves them out. ``visible_turn`` is the last turn of the branch that the
     person who exported it saw.
     """
 
     id: UUID
-    title: Name
+    title: Title
     team: str
     owner: Person
     visibility: Literal["private", "team", "project"]
+    shared_role: Literal["reader", "writer"] = "writer"
+    participants: list[Participant] = []
     project: str | None = None
     system_prompt: str
     server: str | None
@@ -76,6 +108,7 @@ class Conversation(Struct, kw_only=True):
     updated_at: Time
     archived_at: Time | None = None
     visible_turn: UUID | None
+    changes: list[Change] = []
 
 
 class Attempt(Struct, kw_only=True):
@@ -90,7 +123,8 @@ class Attempt(Struct, kw_only=True):
 
 
 class AnswerFile(Struct, kw_only=True):
-    """A file that the answer contained as bytes: which medium of which item it is."""
+    """A file that the answer contained as bytes, with its item and its number among the item's
+    media."""
 
     choice: Place
     item: Place
@@ -100,8 +134,8 @@ class AnswerFile(Struct, kw_only=True):
 
 
 class Question(Struct, kw_only=True):
-    """What the run waited for. ``answer`` of a tool call is without its ``output``: the result is in
-    ``inputs`` of the next run if it was given to the model, and private if not."""
+    """A question for which the run waited. ``answer`` of a tool call is without its ``output``: the
+    result is in ``inputs`` of the next run if it was given to the model, and private if not."""
 
     id: UUID
     kind: Literal["ask", "approval", "tool"]
@@ -120,10 +154,10 @@ class Question(Struct, kw_only=True):
 class Run(Struct, kw_only=True):
     """One request to a server. An answer that was continued has several.
 
-    ``events`` is the log, each event as it was stored; ``result`` what the run ended with. Both are
-    without what only the server itself can use (signatures, encrypted reasoning). ``instructions``
-    are those of the project, which the request had before ``system_prompt``; empty for a person
-    who doesn't read the project.
+    ``events`` is the log, each event as it was stored; ``result`` the final result. Both are
+    without data that only the server itself can use (signatures, encrypted reasoning).
+    ``instructions`` are those of the project, sent before ``system_prompt``; empty for a person who
+    doesn't read the project.
     """
 
     id: UUID
@@ -251,6 +285,24 @@ class File(Struct, kw_only=True):
     created_at: Time
 
 
+class Comment(Struct, kw_only=True):
+    """A note on a turn, or on the passage ``quote`` of its text, between ``prefix`` and ``suffix``. A reply names
+    the comment that began its ``thread``. One that was deleted and has replies is without its text."""
+
+    id: UUID
+    turn: UUID
+    thread: UUID | None
+    author: Person | None
+    text: str
+    quote: str
+    prefix: str
+    suffix: str
+    created_at: Time
+    edited_at: Time | None
+    resolved_at: Time | None
+    resolved_by: Person | None
+
+
 class Export(Struct, kw_only=True):
     """A conversation with all its branches. ``contents`` has the bytes of the files as Base64, each
     once, under their SHA-256; null in a file that was written without them."""
@@ -262,7 +314,15 @@ class Export(Struct, kw_only=True):
     artifacts: list[Artifact]
     mockups: list[Mockup]
     files: list[File]
+    comments: list[Comment] = []
     contents: dict[str, str] | None
+
+
+@cache
+def titles_of(kind: type[Struct]) -> frozenset[str]:
+    """The names of the members that are a `Title`."""
+    hints = get_type_hints(kind, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if Title in (hint, *get_args(hint)))
 
 
 def schema() -> dict[str, Any]:

@@ -1,22 +1,25 @@
-"""A conversation as JSON: all branches with everything that is stored of them, as `chat.exports.format`
-describes it."""
+"""A conversation as JSON (`chat.exports.format`): all branches with everything that is stored of
+them."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar
 
 import msgspec
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Model, Q, QuerySet
 
+from chat import access
 from chat import events as canonical
 from chat.exports import format as form
 from chat.exports.reading import Source, read_turns
 from chat.models import (
     Artifact,
     Attachment,
+    ChangeKind,
+    Comment,
     Conversation,
     ImportedNames,
     Message,
@@ -31,9 +34,10 @@ from chat.models import (
 )
 from chat.models.run import model_label
 from chat.run_details.log_pages import entries_behind
-from chat.runs.public_events import public_body, public_result
+from chat.runs.public_events import public_body, public_result, result_without_settings
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
+R = TypeVar("R", bound=msgspec.Struct)
+_encode = msgspec.json.Encoder().encode
 
 
 def write_json(source: Source, *, with_contents: bool = True) -> Iterator[bytes]:
@@ -50,7 +54,9 @@ def write_json(source: Source, *, with_contents: bool = True) -> Iterator[bytes]
     yield from _array(b"mockups", (_mockup(mockup, source.names) for mockup in mockups))
     yield b","
     files = list(_files_of(room))
-    yield from _array(b"files", map(_file, files))
+    yield from _array(b"files", (_record(form.File, file) for file in files))
+    yield b","
+    yield from _array(b"comments", map(_comment, _comments_of(room)))
     yield b',"contents":'
     yield from _contents(files) if with_contents else [b"null"]
     yield b"}\n"
@@ -65,10 +71,26 @@ def _array(name: bytes, values: Iterable[object]) -> Iterator[bytes]:
 
 
 def _files_of(room: Conversation) -> QuerySet[StoredFile]:
-    """Its own, and those of projects that were sent in it."""
+    """The conversation's files, and those of projects that were sent in it. A queued message is no
+    turn yet, so its files are left out."""
     sent = Attachment.objects.filter(message__conversation=room)
-    files = StoredFile.objects.filter(Q(conversation=room) | Q(pk__in=sent.values("file")))
+    own = Q(conversation=room, queued__isnull=True)
+    files = StoredFile.objects.filter(own | Q(pk__in=sent.values("file")))
     return files.select_related("created_by").order_by("pk")
+
+
+def _comments_of(room: Conversation) -> QuerySet[Comment]:
+    rows = room.comments.select_related("author", "resolved_by", "message", "thread")
+    return rows.order_by("pk")
+
+
+def _comment(comment: Comment) -> form.Comment:
+    return _record(
+        form.Comment,
+        comment,
+        turn=comment.message.public_id,
+        thread=comment.thread.public_id if comment.thread else None,
+    )
 
 
 def _contents(files: Iterable[StoredFile]) -> Iterator[bytes]:
@@ -88,7 +110,23 @@ def _contents(files: Iterable[StoredFile]) -> Iterator[bytes]:
     yield b"}"
 
 
-# --- the room -----------------------------------------------------------------------------------
+# --- records --------------------------------------------------------------------------------------
+
+
+def _record(kind: type[R], row: Model, **differing: Any) -> R:
+    """A record with the columns that have its members' names. ``differing`` are the members without
+    such a column, or with another value. Nothing is validated: an export never fails on stored
+    data."""
+    same = [name for name in kind.__struct_fields__ if name not in differing]
+    return kind(**{name: _member(row, name) for name in same}, **differing)
+
+
+def _member(row: Model, name: str) -> object:
+    value = getattr(row, "public_id" if name == "id" else name)
+    return _person(value) if isinstance(value, User) else value
+
+
+# --- the conversation ---------------------------------------------------------------------------
 
 
 def _person(user: User | None, imported_name: str = "") -> form.Person | None:
@@ -104,101 +142,95 @@ def _server(upstream: Upstream | None, imported_name: str | None) -> str | None:
 def _conversation(source: Source) -> form.Conversation:
     room: Conversation = source.conversation
     tail = source.visible[-1].pk if source.visible else None
-    tools = room.tools.order_by("name", "pk")
-    return form.Conversation(
-        id=room.public_id,
-        title=room.title,
+    return _record(
+        form.Conversation,
+        room,
         team=room.team.name,
-        owner=form.Person(name=room.owner.name, email=room.owner.email),
-        visibility=cast(Any, room.visibility),
         project=room.project.name if room.project and source.reads(room.project_id) else None,
-        system_prompt=room.system_prompt,
         server=_server(room.upstream, source.names.get(("room_server", room.pk))),
-        model=room.model,
-        parameters=room.parameters,
-        tools=[
-            form.Tool(name=tool.name, description=tool.description, schema=tool.schema)
-            for tool in tools
-        ],
-        created_at=room.created_at,
-        updated_at=room.updated_at,
-        archived_at=room.archived_at,
+        participants=_participants(source),
+        tools=_tools(source),
+        **_hidden_settings(source),
         visible_turn=Message.objects.get(pk=tail).public_id if tail else None,
+        changes=_changes(source),
     )
+
+
+def _tools(source: Source) -> list[form.Tool]:
+    rows = source.conversation.tools.order_by("name", "pk") if source.with_settings else ()
+    return [_record(form.Tool, tool) for tool in rows]
+
+
+def _hidden_settings(source: Source) -> dict[str, object]:
+    """Empty members for somebody who may not see the settings of a conversation or a run."""
+    return {} if source.with_settings else {"system_prompt": "", "parameters": {}}
+
+
+def _changes(source: Source) -> list[form.Change]:
+    """A guest doesn't learn the names of groups."""
+    context = source.conversation.context
+    hides_groups = context is not None and context.is_guest
+    rows = source.conversation.changes.annotate(of_turn=F("after__public_id"))
+    return [
+        _record(
+            form.Change,
+            row,
+            turn=row.of_turn,
+            name="" if hides_groups and row.kind != ChangeKind.RENAMED else row.name,
+        )
+        for row in rows.select_related("actor", "person").order_by("pk")
+    ]
+
+
+def _participants(source: Source) -> list[form.Participant]:
+    """For managers, who see them all in the Share dialog."""
+    room = source.conversation
+    if not access.managed_conversations(source.reader).filter(pk=room.pk).exists():
+        return []
+    rows = room.participants.select_related("person", "group").order_by("pk")
+    return [
+        _record(form.Participant, row, group=row.group.name if row.group else None) for row in rows
+    ]
 
 
 # --- turns --------------------------------------------------------------------------------------
 
 
 def _turn(source: Source, message: Any) -> form.Turn:
-    return form.Turn(
-        id=message.public_id,
+    return _record(
+        form.Turn,
+        message,
         parent=message.of_parent,
-        role=cast(Any, message.role),
         author=_person(message.author, message.imported_author),
-        text=message.text,
-        created_at=message.created_at,
         attachments=[each.file.public_id for each in message.attachments.all()],
         runs=[_run(source, run) for run in message.runs.all()],
     )
 
 
 def _run(source: Source, run: Run) -> form.Run:
-    return form.Run(
-        id=run.public_id,
-        status=cast(Any, run.status),
+    attempts = sorted(run.attempts.all(), key=lambda attempt: attempt.number)
+    # Notes name parameters that were changed or left out.
+    hidden: dict[str, object] = {} if source.with_settings else {"tools": [], "notes": []}
+    log = entries_behind(run.pk)
+    return _record(
+        form.Run,
+        run,
         server=_server(run.upstream, run.imported_server),
-        dialect=run.dialect,
-        model=run.model,
         model_label=model_label(run),
         instructions=_instructions(source, run),
-        system_prompt=run.system_prompt,
-        parameters=run.parameters,
-        tools=run.tools,
-        inputs=run.inputs,
-        requested_by=_person(run.requested_by),
-        stop_requested_by=_person(run.stop_requested_by),
-        stop_requested_at=run.stop_requested_at,
-        queued_at=run.queued_at,
-        claimed_at=run.claimed_at,
-        request_sent_at=run.request_sent_at,
-        first_event_at=run.first_event_at,
-        first_token_at=run.first_token_at,
-        finished_at=run.finished_at,
-        input_tokens=run.input_tokens,
-        output_tokens=run.output_tokens,
-        reasoning_tokens=run.reasoning_tokens,
-        error_kind=run.error_kind,
-        error_message=run.error_message,
-        notes=run.notes,
-        attempts=[
-            form.Attempt(
-                number=attempt.number,
-                started_at=attempt.started_at,
-                outcome=attempt.outcome,
-                error_kind=attempt.error_kind,
-                error_message=attempt.error_message,
-                retry_after_seconds=attempt.retry_after_seconds,
-            )
-            for attempt in sorted(run.attempts.all(), key=lambda attempt: attempt.number)
-        ],
+        attempts=[_record(form.Attempt, attempt) for attempt in attempts],
         questions=[_question(question) for question in run.questions.all()],
         files=[
-            form.AnswerFile(
-                choice=made.choice,
-                item=made.item,
-                position=made.position,
-                file=made.file.public_id,
-                transcript=made.transcript,
-            )
-            for made in run.files.all()
+            _record(form.AnswerFile, made, file=made.file.public_id) for made in run.files.all()
         ],
-        result=_result(run),
-        # Encoded as they are stored: decoding a long log only to encode it again takes seconds.
-        events=cast(
-            Any,
-            [msgspec.Raw(public_body(entry, run.public_id)) for entry in entries_behind(run.pk)],
-        ),
+        result=_result(run, with_settings=source.with_settings),
+        # Events stay encoded: decoding a long log only to encode it again takes seconds.
+        events=[
+            msgspec.Raw(public_body(entry, run.public_id, with_settings=source.with_settings))
+            for entry in log
+        ],
+        **_hidden_settings(source),
+        **hidden,
     )
 
 
@@ -207,104 +239,56 @@ def _instructions(source: Source, run: Run) -> str:
     return sent.text if sent is not None and source.reads(sent.project_id) else ""
 
 
-def _result(run: Run) -> Any:
+def _result(run: Run, *, with_settings: bool) -> Any:
     if not run.result:
         return None
     result = public_result(canonical.decode_result(run.result), run.public_id)
+    if not with_settings:
+        result = result_without_settings(result)
     return msgspec.Raw(canonical.encode(result))
 
 
 def _question(question: Question) -> form.Question:
     answer = question.answer
     if question.kind == QuestionKind.TOOL:
-        # A result is whose who ran the tool, until it is given to the model: then it is an input.
+        # A result belongs to the person who ran the tool until it is given to the model as an
+        # input.
         answer = {name: value for name, value in answer.items() if name != "output"}
-    return form.Question(
-        id=question.public_id,
-        kind=cast(Any, question.kind),
-        position=question.position,
-        ask_id=question.ask_id,
-        body=question.body,
-        status=cast(Any, question.status),
-        claimed_by=_person(question.claimed_by),
-        claimed_at=question.claimed_at,
+    return _record(
+        form.Question,
+        question,
         answered_by=_person(question.answered_by, question.imported_answerer),
-        answered_at=question.answered_at,
         answer=answer,
-        created_at=question.created_at,
     )
 
 
-# --- what answers made --------------------------------------------------------------------------
+# --- artifacts and mockups ----------------------------------------------------------------------
 
 
 def _artifact(artifact: Artifact) -> form.Artifact:
     versions = artifact.versions.annotate(of_run=F("run__public_id")).order_by("number")
-    return form.Artifact(
-        id=artifact.public_id,
-        artifact_id=artifact.artifact_id,
-        created_at=artifact.created_at,
-        versions=[_artifact_version(version) for version in versions],
-    )
-
-
-def _artifact_version(version: Any) -> form.ArtifactVersion:
-    return form.ArtifactVersion(
-        number=version.number,
-        run=version.of_run,
-        seq=version.seq,
-        identifier=version.identifier,
-        title=version.title,
-        language=version.language,
-        content_type=version.content_type,
-        content=version.content,
-        created_at=version.created_at,
+    return _record(
+        form.Artifact,
+        artifact,
+        versions=[_record(form.ArtifactVersion, each, run=each.of_run) for each in versions],
     )
 
 
 def _mockup(mockup: Mockup, names: ImportedNames) -> form.Mockup:
     versions = mockup.versions.annotate(of_run=F("run__public_id")).order_by("number")
-    return form.Mockup(
-        id=mockup.public_id,
-        bundle_id=mockup.bundle_id,
+    return _record(
+        form.Mockup,
+        mockup,
         server=_server(mockup.upstream, names.get(("mockup_server", mockup.pk))),
-        created_at=mockup.created_at,
         versions=[_mockup_version(version) for version in versions],
     )
 
 
 def _mockup_version(version: Any) -> form.MockupVersion:
-    return form.MockupVersion(
-        number=version.number,
+    files = version.files.annotate(of_file=F("file__public_id")).order_by("path")
+    return _record(
+        form.MockupVersion,
+        version,
         run=version.of_run,
-        seq=version.seq,
-        identifier=version.identifier,
-        title=version.title,
-        entry=version.entry,
-        changed=version.changed,
-        deleted=version.deleted,
-        created_at=version.created_at,
-        files=[
-            form.MockupFile(
-                path=each.path,
-                content_type=each.content_type,
-                announced_bytes=each.announced_bytes,
-                status=each.status,
-                file=each.of_file,
-                reason=each.reason,
-            )
-            for each in version.files.annotate(of_file=F("file__public_id")).order_by("path")
-        ],
-    )
-
-
-def _file(file: StoredFile) -> form.File:
-    return form.File(
-        id=file.public_id,
-        name=file.name,
-        media_type=file.media_type,
-        size_bytes=file.size_bytes,
-        sha256=file.sha256,
-        created_by=_person(file.created_by),
-        created_at=file.created_at,
+        files=[_record(form.MockupFile, each, file=each.of_file) for each in files],
     )

@@ -8,40 +8,28 @@ from functools import partial
 from typing import IO
 
 from django.db import DatabaseError
-from django.db.models import Exists, Q, QuerySet
+from django.db.models import Exists, QuerySet
 from msgspec import MsgspecError
 
+from chat import access
 from chat.exports.forms import FORMS
 from chat.exports.json_form import write_json
 from chat.exports.names import unique_stem_of
 from chat.exports.reading import Source, exportable, read_source
-from chat.models import (
-    Conversation,
-    JobScope,
-    Membership,
-    ProjectAccess,
-    Team,
-    TeamRole,
-    User,
-    Visibility,
-)
+from chat.models import Conversation, JobScope, Team, User
 
-# What reading or writing one conversation raises; the others can be exported all the same.
+# Errors of one conversation, after which the others are still exported.
 UNREADABLE = (OSError, ValueError, MsgspecError, zlib.error, DatabaseError)
-# The forms of many conversations.
 FORMS_OF_MANY = ("markdown", "json", "html")
 
 
 def owned_by(user: User) -> QuerySet[Conversation]:
-    """Not what is in a team that they have left: that is no longer theirs to read."""
-    return exportable(Conversation.objects.visible_to(user).filter(owner=user))
+    """The user's conversations, also if the account is disabled."""
+    return exportable(access.owned_conversations(user))
 
 
 def shared_in(team: Team) -> QuerySet[Conversation]:
-    """What the whole team reads, also in projects."""
-    in_open_project = Q(visibility=Visibility.PROJECT, project__access=ProjectAccess.TEAM)
-    shared = Q(visibility=Visibility.TEAM) | in_open_project
-    return exportable(Conversation.objects.filter(shared, team=team))
+    return exportable(access.conversations_shared_with(team))
 
 
 def everything() -> QuerySet[Conversation]:
@@ -49,15 +37,15 @@ def everything() -> QuerySet[Conversation]:
 
 
 def allowed_to(user: User, scope: str, team: Team | None) -> QuerySet[Conversation]:
-    """What this user may export of this scope: for owners of the team what it shares, as far as
-    they can read it, and for administrators everything. Their rights are part of the query, so that
+    """The conversations of this scope that this user may export: for owners of the team those it
+    shares and they can read, for administrators all. The user's rights are part of the query, so
     they count whenever it is evaluated."""
     if scope == JobScope.OWN:
-        return owned_by(user)
+        return exportable(access.visible_conversations(user).filter(owner=user))
     if scope == JobScope.TEAM and team is not None:
-        owners = Membership.objects.filter(user=user, team=team, role=TeamRole.OWNER)
-        visible = Conversation.objects.visible_to(user).values("pk")
-        return shared_in(team).filter(Exists(owners), pk__in=visible)
+        visible = access.visible_conversations(user).values("pk")
+        owned = access.owned_teams(user).values("pk")
+        return shared_in(team).filter(team__in=owned, pk__in=visible)
     administrators = User.objects.filter(pk=user.pk, is_staff=True, is_active=True)
     return everything().filter(Exists(administrators))
 
@@ -70,7 +58,6 @@ def one_by_one(keys: list[int], chosen: QuerySet[Conversation]) -> Iterator[Conv
 
 
 def keys_of(chosen: QuerySet[Conversation]) -> list[int]:
-    """In the order of their creation."""
     return list(chosen.order_by("pk").values_list("pk", flat=True))
 
 
@@ -79,10 +66,20 @@ def file_name_of(conversation: Conversation, form: str) -> str:
 
 
 def write_to(
-    file: IO[bytes], reader: User, conversation: Conversation, form: str, *, with_files: bool = True
+    file: IO[bytes],
+    reader: User,
+    conversation: Conversation,
+    form: str,
+    *,
+    with_files: bool = True,
+    is_complete: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Writes the conversation as ``reader`` sees it. Raises ``UNREADABLE``."""
+    """Writes the conversation as ``reader`` sees it, or for an administrator completely. ``check`` is called for each part and may
+    raise to end the export. Raises ``UNREADABLE``."""
     write: Callable[[Source], Iterator[bytes]] = FORMS[form].write
     if form == "json":
         write = partial(write_json, with_contents=with_files)
-    file.writelines(write(read_source(reader, conversation)))
+    for part in write(read_source(reader, conversation, is_complete=is_complete)):
+        file.write(part)
+        check()

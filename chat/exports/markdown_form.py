@@ -9,6 +9,7 @@ from typing import Any, cast
 from django.utils.translation import gettext
 
 from chat import events as canonical
+from chat.conversations.change_lines import ChangeLine
 from chat.events import (
     Citation,
     InvalidToolCallItem,
@@ -46,10 +47,11 @@ def write_markdown(source: Source, *, with_all_branches: bool = False) -> Iterat
     """The document in pieces, one for each turn."""
     positions = source.order if with_all_branches else source.visible
     yield _joined(_head(source))
+    lines = source.lines_below(positions)
     turns = read_turns(source, [position.pk for position in positions])
     for position, message in zip(positions, turns, strict=False):
         heading = _heading(message, position, is_numbered=with_all_branches)
-        yield _joined([heading, *_body(message)])
+        yield _joined([heading, *_body(message), _changes(lines.get(message.pk, ()))])
 
 
 def _joined(parts: Sequence[str]) -> bytes:
@@ -57,7 +59,7 @@ def _joined(parts: Sequence[str]) -> bytes:
 
 
 def moment(value: datetime) -> str:
-    """The same for everybody who exports it."""
+    """A time in UTC, so that everybody exports the same."""
     return f"{value.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
@@ -72,7 +74,7 @@ def _head(source: Source) -> list[str]:
         "created": moment(room.created_at),
     }
     parts = [f"# {line_of(room.title)}", facts]
-    if room.system_prompt:
+    if room.system_prompt and source.with_settings:
         parts += [f"**{gettext('System prompt')}**", fenced(room.system_prompt)]
     return parts
 
@@ -114,6 +116,11 @@ def _body(message: Message) -> Iterator[str]:
     results = [_result_of(run) for run in runs]
     if results:
         yield from _answer(merge(results), runs)
+
+
+def _changes(lines: Sequence[ChangeLine]) -> str:
+    """The lines about changes below a message."""
+    return "\n".join(f"* *{line_of(line.sentence)} · {moment(line.at)}*" for line in lines)
 
 
 def _result_of(run: Run) -> Result:
@@ -191,7 +198,6 @@ def _media(item: Any) -> Iterator[str]:
         yield quoted(contained(item.transcript))
 
 
-# Each kind of item of an answer.
 WRITERS: dict[type[OutputItem], Callable[[Any], Iterator[str]]] = {
     MessageItem: _message,
     ReasoningItem: _reasoning,
@@ -226,10 +232,17 @@ def _mockup(mockup: JsonObject) -> Iterator[str]:
 
 
 def _question(card: QuestionCard) -> Iterator[str]:
-    """What was asked and answered. The result of a tool is in its call, if the model was given it."""
+    """The question and its answer. The result of a tool is in its call, if the model was given
+    it."""
     if card.question.kind != QuestionKind.TOOL:
         yield f"**{gettext('Question')}**"
-        yield contained(card.words)
+        yield line_of(card.words) if card.call else contained(card.words)
+    if card.call:
+        yield (
+            fenced_json(card.call.arguments)
+            if card.call.arguments
+            else fenced(card.call.raw or "{}")
+        )
     if card.is_open:
         yield "\n".join(f"* {line_of(option.label)}" for option in options_in(card.question.body))
         yield f"*{gettext('Not answered yet')}*"

@@ -1,5 +1,5 @@
-"""Untrusted texts as parts of a Markdown document: they stay what they are to a reader, but bring no
-markup of HTML, load nothing, and end where their part ends."""
+"""Untrusted texts as parts of a Markdown document: readers see the same text, but it contains no
+HTML, loads nothing, and ends where its part ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from chat.events import Json
 from chat.rendering.safety import is_safe_link, one_newline, reveal, storable
 
-# What renderers elsewhere do: HTML is HTML, and every address is a link.
+# The parser behaves like common renderers: HTML is HTML, and every address is a link.
 _parser = MarkdownIt("commonmark", {"html": True, "maxNesting": 200}).enable("table")
 _parser.validateLink = lambda url: True  # type: ignore[method-assign]
 # The inline parser is not linear: longer paragraphs, and those with more links, are shown as source.
@@ -50,7 +50,7 @@ def line_of(text: str) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A text as a block of code, in a fence that is not in it."""
+    """A text as a block of code, in a fence that the text doesn't contain."""
     text = one_newline(storable(text)).strip("\n")
     longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -67,7 +67,7 @@ def quoted(text: str) -> str:
 
 
 def link_to(url: str, title: str) -> str:
-    """A link, or only its title if the address is none that a page would link."""
+    """A link, or only its title if a page would not link the address."""
     words = line_of(title) or line_of(url)
     return f"[{words}](<{quote(url, safe=_KEPT)}>)" if is_safe_link(url) else words
 
@@ -76,7 +76,8 @@ _KEPT = "".join(map(chr, range(0x21, 0x7F))).translate({ord(letter): None for le
 
 
 def contained(text: str) -> str:
-    """Markdown that somebody wrote, as a part of the document; as source if it cannot be one."""
+    """Markdown of a person or a model as a part of the document; as source if it can't be
+    contained."""
     text = one_newline(storable(text)).strip("\n")
     if _is_too_much(text):
         return fenced(text)
@@ -93,7 +94,7 @@ def _is_too_much(text: str) -> bool:
 
 
 def _escaped(text: str) -> str:
-    """With a backslash before each tag and each picture outside of code."""
+    """The text with a backslash before each tag and each picture outside of code."""
     lines = text.split("\n")
     is_code = [False] * len(lines)
     for token in _parser.parse(text):
@@ -126,7 +127,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _with_end(text: str) -> str | None:
-    """The text, with its last block of code closed; ``None`` if it would be more than a text."""
+    """The text, with its last block of code closed; ``None`` if it would affect other parts."""
     tokens, addresses = _parsed(text)
     if not _ends(tokens) and tokens and tokens[-1].type == "fence":
         text = f"{text}\n{tokens[-1].markup}"
@@ -136,8 +137,8 @@ def _with_end(text: str) -> str | None:
 
 
 def _parsed(text: str) -> tuple[list[Token], list[str]]:
-    """The tokens, and the addresses of all links. Definitions that this text does not use count: other
-    parts of the document may."""
+    """The tokens, and the addresses of all links, including definitions that only other parts of
+    the document may use."""
     environment: dict[str, Any] = {}
     tokens = _parser.parse(f"{text}\n\n{_END}\n", environment)
     addresses = [str(token.attrs["href"]) for token in _all(tokens) if "href" in token.attrs]
@@ -146,7 +147,7 @@ def _parsed(text: str) -> tuple[list[Token], list[str]]:
 
 
 def _ends(tokens: list[Token]) -> bool:
-    """Whether what follows the text is no part of it."""
+    """Whether the text ends before the part that follows it."""
     last = tokens[-3:]
     return len(last) == 3 and last[0].level == 0 and last[1].content == _END
 

@@ -1,4 +1,4 @@
-"""Names of exported files, made of titles: one line, without folders, accepted by every system."""
+"""Names of exported files, from titles: one line, without folders, accepted by every system."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from chat.models import Conversation
 
 # File systems take 255 bytes; the rest is for the id and the suffix.
 NAME_BYTES = 160
-# What some system gives a meaning.
+# Characters that have a meaning on some system.
 _FORBIDDEN = re.compile(r'[\\/:*?"<>|%#&{}$!\'@+`=\x00-\x1f\x7f]+')
 _DEVICES = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
 
 
 def stem_of(conversation: Conversation) -> str:
-    """The title as the name of a file, without a suffix."""
     title = one_line(_FORBIDDEN.sub(" ", without_hidden(conversation.title)))
     stem = title.encode()[:NAME_BYTES].decode(errors="ignore").strip(" .-~")
     if not stem or _DEVICES.match(stem):
@@ -24,5 +23,5 @@ def stem_of(conversation: Conversation) -> str:
 
 
 def unique_stem_of(conversation: Conversation) -> str:
-    """With the id, so that conversations of one title don't meet."""
+    """The title and the id, so that conversations with the same title get different names."""
     return f"{stem_of(conversation)}-{conversation.public_id.hex}"

@@ -1,15 +1,16 @@
-"""Reads a conversation for an export: all positions first, then its turns a few at a time, so that the
-length of a conversation costs no memory."""
+"""Reads a conversation for an export: all positions first, then its turns in small batches, so that
+memory doesn't grow with the conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db.models import F, Prefetch, Q, QuerySet
 
 from chat import access
-from chat.conversations.transcript import read_path
+from chat.conversations.change_lines import ChangeLine, lines_below
+from chat.conversations.paths import read_path
 from chat.models import (
     Attachment,
     Conversation,
@@ -23,7 +24,7 @@ from chat.models import (
 from chat.models.imports import imported_names, name_answerers, name_imported
 from chat.models.tree import Position, tree_order
 
-# Turns in memory at a time. Logs are read run by run.
+# Turns in memory at once. Logs are read run by run.
 BATCH_TURNS = 10
 
 
@@ -31,7 +32,8 @@ BATCH_TURNS = 10
 class Source:
     """A conversation as ``reader`` sees it: ``visible`` are the turns of their branch, ``order`` those
     of all branches, each to its end before the next one. ``names`` are those of an imported
-    conversation; ``projects`` the keys of the projects that it has been in and that they read."""
+    conversation; ``projects`` the keys of the projects that it has been in and that they read.
+    ``with_settings``: they may see the system prompts, parameters and tools."""
 
     conversation: Conversation
     reader: User
@@ -39,21 +41,31 @@ class Source:
     order: Sequence[Position]
     names: ImportedNames
     projects: frozenset[int]
+    with_settings: bool
 
     @property
     def visible_keys(self) -> frozenset[int]:
         return frozenset(position.pk for position in self.visible)
+
+    def lines_below(self, positions: Sequence[Position]) -> Mapping[int, Sequence[ChangeLine]]:
+        """The lines about changes below these turns, by the key of the turn."""
+        context = self.conversation.context
+        for_guest = context is not None and context.is_guest
+        keys = [position.pk for position in positions]
+        return lines_below(keys, self.conversation, for_guest=for_guest)
 
     def reads(self, project_pk: int | None) -> bool:
         return project_pk in self.projects
 
 
 def exportable(conversations: QuerySet[Conversation]) -> QuerySet[Conversation]:
-    """Those that exports of many contain: none in the trash, and none that is temporary."""
+    """The conversations that exports of many contain: none in the trash, and none that is
+    temporary."""
     return conversations.filter(deleted_at__isnull=True, expires_at__isnull=True)
 
 
-def read_source(reader: User, conversation: Conversation) -> Source:
+def read_source(reader: User, conversation: Conversation, *, is_complete: bool = False) -> Source:
+    """``is_complete``: an export of an administrator, with everything that is stored."""
     path = read_path(reader, conversation)
     visible = [
         Position(
@@ -72,6 +84,7 @@ def read_source(reader: User, conversation: Conversation) -> Source:
         order=tree_order(path.messages.values()),
         names=imported_names(conversation.pk),
         projects=_projects_of(reader, conversation),
+        with_settings=is_complete or access.may_see_settings(reader, conversation),
     )
 
 
@@ -84,27 +97,30 @@ def _projects_of(reader: User, conversation: Conversation) -> frozenset[int]:
 
 
 def read_turns(source: Source, keys: Sequence[int]) -> Iterator[Message]:
-    """The messages with these keys, in this order, with everything that belongs to them but logs and
-    the bytes of files."""
+    """The messages with these keys, in this order, with all related records but logs and the bytes
+    of files."""
     for start in range(0, len(keys), BATCH_TURNS):
         batch = keys[start : start + BATCH_TURNS]
-        found = _turns().in_bulk(batch)
-        _name(source, found.values())
-        yield from (found[key] for key in batch if key in found)
+        yield from read_messages(source.conversation, batch, source.names)
 
 
-def _name(source: Source, messages: Collection[Message]) -> None:
-    if source.names:
-        runs = [run for message in messages for run in message.runs.all()]
-        questions = [question for run in runs for question in run.questions.all()]
-        name_imported(source.conversation.pk, messages=messages, runs=runs, names=source.names)
-        name_answerers(questions, source.names)
+def read_messages(
+    conversation: Conversation, keys: Sequence[int], names: ImportedNames | None = None
+) -> list[Message]:
+    """The same for a few messages at once, in a fixed number of queries."""
+    found = _turns().in_bulk(keys)
+    messages = [found[key] for key in keys if key in found]
+    runs = [run for message in messages for run in message.runs.all()]
+    questions = [question for run in runs for question in run.questions.all()]
+    name_imported(conversation.pk, messages=messages, runs=runs, names=names)
+    name_answerers(questions, names)
+    return messages
 
 
 def _turns() -> QuerySet[Message]:
     questions = Question.objects.select_related("claimed_by", "answered_by")
     runs = Run.objects.select_related(
-        "upstream", "requested_by", "stop_requested_by", "project_instructions"
+        *("upstream", "requested_by", "stop_requested_by", "runner", "project_instructions")
     )
     turns = Message.objects.select_related("author").annotate(of_parent=F("parent__public_id"))
     return turns.prefetch_related(

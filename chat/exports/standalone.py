@@ -1,7 +1,7 @@
 """HTML of a page as a part of one file: without controls, scripts and addresses of this server.
 
-The HTML is our own, so it is well formed; texts in it are escaped already. What is not in the tables
-below is left out, so a new control or a new attribute never gets into a file by itself.
+The HTML is our own, so it is well formed and its texts are escaped. Elements and attributes that
+are not in the tables below are left out, so a new control never gets into a file by itself.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from chat.core.style_bundles import bundles
 from chat.rendering.components import safe
 from chat.rendering.safety import is_safe_link
 
-# Elements that are left out with what is in them.
+# Elements that are left out with their content.
 CONTROLS = frozenset({"button", "form", "audio", "script", "style", "textarea", "select"})
-# Links that only open something of this server.
+# Links that only open something on this server.
 OPENERS = frozenset({"card-open", "medium-download"})
 VOID = frozenset({"br", "hr", "img", "input", "use", "rect", "path"})
 ATTRIBUTES = frozenset(
@@ -33,7 +33,7 @@ ATTRIBUTES = frozenset(
         *("x", "y", "width", "height", "rx", "viewbox", "preserveaspectratio", "focusable"),
     }
 )
-# As SVG writes them; the parser gives names in small letters.
+# SVG needs these spellings; the parser gives names in lower case.
 _WRITTEN = {"viewbox": "viewBox", "preserveaspectratio": "preserveAspectRatio"}
 _ICON = "icon-"
 
@@ -43,10 +43,10 @@ class _Cleaner(HTMLParser):
         super().__init__(convert_charrefs=False)
         self._icons = icons
         self.parts: list[str] = []
-        # The element that is being left out, and how many of its name are open in it.
+        # The element that is being left out, and the number of open elements of its name.
         self._left_out = ""
         self._depth = 0
-        # For each open link whether it was written.
+        # Whether each open link was written.
         self._links: list[bool] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -109,7 +109,7 @@ def _is_kept_link(address: str) -> bool:
 
 
 class Standalone:
-    """Makes the parts of a document independent, and knows which icons they show."""
+    """Makes the parts of a document independent of the server, and collects the icons they use."""
 
     def __init__(self) -> None:
         self._icons: set[str] = set()
@@ -121,7 +121,7 @@ class Standalone:
         return safe("".join(cleaner.parts))
 
     def sprite(self) -> SafeString:
-        """The icons that were shown."""
+        """The icons in use."""
         sprite = _text_of("icons.svg")
         symbols = [
             match[0].replace('id="', f'id="{_ICON}', 1)
@@ -133,7 +133,7 @@ class Standalone:
 
 # --- styles -------------------------------------------------------------------------------------
 
-# Of every page's sheets those that a document has nothing of.
+# Style sheets of pages that a document doesn't use.
 _NOT_NEEDED = frozenset(
     {
         *("base/fonts.css", "base/shell.css", "base/keys.css", "components/menu.css"),
@@ -146,8 +146,8 @@ _ADDRESS = re.compile(r"""url\(\s*["']?(?:\.\./)*([\w/.-]+\.svg)["']?\s*\)""")
 
 
 def styles() -> SafeString:
-    """The style sheets of a document as one element, with the drawings that they name in it. No page
-    of ours has such an element, so no template does."""
+    """The style sheets of a document as one element, with the drawings that they name. No page has
+    such an element, so no template does."""
     sheets = bundles()
     names = [*sheets["base"], *sheets["answers"], *sheets["documents"]]
     text = "\n".join(_text_of(name) for name in names if name not in _NOT_NEEDED)

@@ -49,8 +49,8 @@ def printed(request: HttpRequest, public_id: UUID) -> HttpResponseBase:
 
 
 def _sent(parts: Iterator[bytes], media_type: str) -> StreamingHttpResponse:
-    """Written as a whole before anything is sent: a log that cannot be read is an error and no half
-    file, and no slow reader holds the database."""
+    """The document, written completely before anything is sent: an unreadable log is an error
+    instead of half a file, and no slow client holds the database."""
     file = SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115 - closed with the response
     for part in parts:
         file.write(part)
@@ -62,8 +62,8 @@ def _sent(parts: Iterator[bytes], media_type: str) -> StreamingHttpResponse:
 
 
 class _Chunks:
-    """The content of a file for a server that sends asynchronously: of any other iterator Django makes
-    a list first. Reading a chunk of what was just written takes microseconds."""
+    """The content of a file for an asynchronous server: Django would turn another iterator into a
+    list. Reading a chunk that was just written takes microseconds."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import zipfile
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
@@ -14,7 +16,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from chat.core.errors import ActionRefused, is_database_unavailable
+from chat.access_reasons.actions import tell_of_export
+from chat.core.errors import ActionRefused, is_database_unavailable, is_storage_full
 from chat.events import JsonObject
 from chat.exports.many import UNREADABLE, allowed_to, file_name_of, keys_of, one_by_one, write_to
 from chat.jobs import actions
@@ -25,20 +28,26 @@ from chat.rendering.figures import size
 
 logger = logging.getLogger(__name__)
 
-# A conversation is written whole before it is added: one that can't be read leaves nothing in the
-# archive. Larger ones are in a temporary file meanwhile.
+# Conversations are written completely before they are added, so an unreadable one leaves nothing in
+# the archive. Larger ones are in a temporary file meanwhile.
 IN_MEMORY_BYTES = 1024 * 1024
 COPIED_BYTES = 64 * 1024
-# Names of conversations that could not be exported, for the page.
+# The page shows this many names of conversations that could not be exported.
 MOST_REFUSED = 100
 
 
-def start_export(user: User, *, scope: str, team: Team | None, form: str) -> Job:
-    """Queues an export. Raises ``ActionRefused`` if this user may not make it, or has too many."""
+def start_export(user: User, *, scope: str, team: Team | None, form: str, reason: str = "") -> Job:
+    """Queues an export. An export of everyone's conversations needs a ``reason``, which everybody
+    sees. Raises ``ActionRefused`` if this user may not make it, or has too many."""
     chosen = allowed_to(user, scope, team)
+    given = {"reason": reason} if scope == JobScope.ALL else {}
     with transaction.atomic():
         if not chosen.exists():
             raise ActionRefused(gettext("There are no conversations to export."))
+        if scope == JobScope.ALL:
+            if not reason:
+                raise ActionRefused(gettext("Enter a reason."))
+            tell_of_export(user, reason)
         whole = user if scope == JobScope.OWN else None
         AuditEvent.objects.record(
             user,
@@ -46,6 +55,7 @@ def start_export(user: User, *, scope: str, team: Team | None, form: str) -> Job
             subject=whole,
             target=str(team or ""),
             count=chosen.count(),
+            **given,
         )
         return actions.create(
             user,
@@ -64,7 +74,7 @@ def make_zip(task: Task) -> JsonObject:
     chosen = allowed_to(job.user, job.scope, job.team)
     keys = keys_of(chosen)
     if not keys:
-        # They were deleted, or this user lost the right to export them.
+        # The conversations were deleted, or this user lost the right to export them.
         raise ActionRefused(gettext("There are no conversations to export."))
     task.advance(0, len(keys))
     sink = ChunkWriter(job, task.lease, most_bytes=settings.EXPORT_BYTES)
@@ -74,7 +84,7 @@ def make_zip(task: Task) -> JsonObject:
         with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
             for number, conversation in enumerate(one_by_one(keys, chosen), start=1):
                 if conversation is not None:
-                    reason = _add(archive, job, conversation)
+                    reason = _add(archive, job, conversation, task.check)
                     exported += not reason
                     if reason:
                         refused.append({"title": conversation.title, "reason": reason})
@@ -83,8 +93,7 @@ def make_zip(task: Task) -> JsonObject:
     except TooLarge:
         words = gettext("The export is larger than %(limit)s. Ask an administrator to make it.")
         raise ActionRefused(words % {"limit": size(settings.EXPORT_BYTES)}) from None
-    _renew_expiry(task)
-    _delete_older(task)
+    task.also = partial(_make_room, job)
     return {
         "exported": exported,
         "refused": len(refused),
@@ -92,34 +101,34 @@ def make_zip(task: Task) -> JsonObject:
     }
 
 
-def _renew_expiry(task: Task) -> None:
-    """The days count from the moment at which the file can be downloaded."""
+def _make_room(job: Job) -> None:
+    """Expires older exports beyond the number and bytes that a person may have. The days of the new
+    one count from the moment when it can be downloaded."""
     expires_at = timezone.now() + timedelta(days=settings.EXPORT_DAYS)
-    actions.held_by(task.job, task.lease).update(expires_at=expires_at)
-
-
-def _delete_older(task: Task) -> None:
-    """Makes room for a new file: of one person there are a few, and no more bytes than one may have."""
-    size_bytes = Job.objects.values_list("size_bytes", flat=True).get(pk=task.job.pk)
+    Job.objects.filter(pk=job.pk).update(expires_at=expires_at)
+    size_bytes = Job.objects.values_list("size_bytes", flat=True).get(pk=job.pk)
     older = Job.objects.filter(
-        user=task.job.user, kind=JobKind.EXPORT, status=JobStatus.DONE, expires_at__gt=Now()
-    )
+        user=job.user, kind=JobKind.EXPORT, status=JobStatus.DONE, expires_at__gt=Now()
+    ).exclude(pk=job.pk)
     unneeded = []
-    for count, job in enumerate(older.order_by("-finished_at", "-pk"), start=1):
-        size_bytes += job.size_bytes
+    for count, each in enumerate(older.order_by("-finished_at", "-pk"), start=1):
+        size_bytes += each.size_bytes
         if count >= settings.EXPORTS_PER_PERSON or size_bytes > settings.EXPORT_BYTES:
-            unneeded.append(job.pk)
-    # The end of this job starts the deletion of their rows.
+            unneeded.append(each.pk)
+    # The rows are deleted once this job has ended.
     Job.objects.filter(pk__in=unneeded).update(expires_at=Now())
 
 
-def _add(archive: zipfile.ZipFile, job: Job, conversation: Conversation) -> str:
+def _add(
+    archive: zipfile.ZipFile, job: Job, conversation: Conversation, check: Callable[[], None]
+) -> str:
     """Adds one conversation, and returns why it can't be exported, if it can't."""
     with SpooledTemporaryFile(max_size=IN_MEMORY_BYTES) as file:
         try:
-            write_to(file, job.user, conversation, job.form)
+            is_complete = job.scope == JobScope.ALL
+            write_to(file, job.user, conversation, job.form, is_complete=is_complete, check=check)
         except UNREADABLE as error:
-            if is_database_unavailable(error):
+            if is_database_unavailable(error) or is_storage_full(error):
                 raise
             logger.warning(
                 "export.refused conversation=%s error=%s",
@@ -134,14 +143,17 @@ def _add(archive: zipfile.ZipFile, job: Job, conversation: Conversation) -> str:
         info.external_attr = 0o644 << 16
         info.file_size = file.tell()
         file.seek(0)
-        _copy(file, archive, info)
+        _copy(file, archive, info, check)
     return ""
 
 
-def _copy(file: IO[bytes], archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+def _copy(
+    file: IO[bytes], archive: zipfile.ZipFile, info: zipfile.ZipInfo, check: Callable[[], None]
+) -> None:
     with archive.open(info, "w") as entry:
         while part := file.read(COPIED_BYTES):
             entry.write(part)
+            check()
 
 
 def _moment(at: datetime) -> tuple[int, int, int, int, int, int]:

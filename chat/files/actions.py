@@ -1,13 +1,13 @@
-"""Stores files: the pictures that people attach, and the files that answers contain."""
+"""Stores files: what people attach, and the files that answers contain."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import PurePosixPath
@@ -26,8 +26,10 @@ from chat.files.storage import check_storage
 from chat.models import (
     AnswerFile,
     Attachment,
+    Conversation,
     FileContent,
     Message,
+    NewContent,
     Run,
     RunSegment,
     SearchKind,
@@ -37,49 +39,44 @@ from chat.models import (
 from chat.result import media_name
 from chat.runs.outcomes import OutcomeStep
 from chat.search.sources import index, index_missing
-from chat.web.files import SUFFIXES, may_be_shown, picture_name
+from chat.web.files import SUFFIXES, file_name, may_be_shown
 
 MEGABYTE = 1024 * 1024
 
 
-# --- pictures that people attach -------------------------------------------------------------
+# --- what people attach: images, so far --------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """A picture whose bytes were checked; ``name`` is shown to people."""
+class NewFile(NewContent):
+    """A file to attach whose bytes were checked; ``name`` is shown to people."""
 
     name: str
     media_type: str
-    body: bytes = field(repr=False)
-    sha256: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sha256", hashlib.sha256(self.body).hexdigest())
 
 
-# What a message can have: a new picture, or a file that its project shares.
-Attachable: TypeAlias = Picture | StoredFile
+# An attachment of a message: a new file, or a file that its project shares.
+AttachedFile: TypeAlias = NewFile | StoredFile
 
 
-def read_pictures(uploads: Sequence[UploadedFile[Any]]) -> list[Picture]:
-    """The pictures of a form. Raises ``ActionRefused`` for a file that is no picture or too large,
+def read_uploads(uploads: Sequence[UploadedFile[Any]]) -> list[NewFile]:
+    """The files that a form uploads. Raises ``ActionRefused`` for one that is no image or too large,
     and for too many."""
-    check_picture_count(len(uploads))
-    return [_read_picture(upload) for upload in uploads]
+    check_file_count(len(uploads))
+    return [_read_upload(upload) for upload in uploads]
 
 
 def read_attachments(
     shared: Iterable[StoredFile], uploads: Sequence[UploadedFile[Any]]
-) -> list[Attachable]:
-    """The shared files that a form names, then the pictures that it brings. Raises
+) -> list[AttachedFile]:
+    """The shared files that a form names, then those that it uploads. Raises
     ``ActionRefused``."""
-    found: list[Attachable] = [*shared, *read_pictures(uploads)]
-    check_picture_count(len(found))
+    found: list[AttachedFile] = [*shared, *read_uploads(uploads)]
+    check_file_count(len(found))
     return found
 
 
-def check_picture_count(count: int) -> None:
+def check_file_count(count: int) -> None:
     """Raises ``ActionRefused``."""
     most = settings.PICTURES_PER_MESSAGE
     if count > most:
@@ -91,15 +88,15 @@ def check_picture_count(count: int) -> None:
         raise ActionRefused(words % {"count": most})
 
 
-def _read_picture(upload: UploadedFile[Any]) -> Picture:
-    name = picture_name(upload.name or "")
-    check_picture_size(name, upload.size)
-    return picture_of(name, upload.read())
+def _read_upload(upload: UploadedFile[Any]) -> NewFile:
+    name = file_name(upload.name or "")
+    check_file_size(name, upload.size)
+    return new_file(name, upload.read())
 
 
-def picture_of(name: str, body: bytes) -> Picture:
-    """The picture that these bytes are. Raises ``ActionRefused``; ``name`` is shown to people."""
-    check_picture_size(name, len(body))
+def new_file(name: str, body: bytes) -> NewFile:
+    """The image that these bytes are, to be attached. Raises ``ActionRefused``; ``name`` is shown to people."""
+    check_file_size(name, len(body))
     facts = read_picture(body)
     if facts is None:
         words = gettext("“%(name)s” isn’t a PNG, JPEG, WebP or GIF image.")
@@ -108,12 +105,12 @@ def picture_of(name: str, body: bytes) -> Picture:
         words = gettext("“%(name)s” has too many pixels. Choose a smaller image.")
         raise ActionRefused(words % {"name": name})
     stem = PurePosixPath(name).stem
-    return Picture(
+    return NewFile(
         name=f"{stem}{SUFFIXES[facts.media_type]}", media_type=facts.media_type, body=body
     )
 
 
-def check_picture_size(name: str, size_bytes: int | None) -> None:
+def check_file_size(name: str, size_bytes: int | None) -> None:
     """Raises ``ActionRefused``."""
     if size_bytes is None or size_bytes > settings.PICTURE_BYTES:
         words = gettext("“%(name)s” is larger than %(limit)d MB. Choose a smaller image.")
@@ -122,27 +119,43 @@ def check_picture_size(name: str, size_bytes: int | None) -> None:
         )
 
 
+@contextmanager
+def written(attachments: Sequence[AttachedFile]) -> Iterator[list[AttachedFile]]:
+    """The attachments with their new files written to the storage for files
+    (`FileContentManager.writing`). Raises ``ActionRefused``."""
+    new = [each for each in attachments if isinstance(each, NewFile)]
+    with FileContent.objects.writing(new) as done:
+        rest = iter(done)
+        yield [next(rest) if isinstance(each, NewFile) else each for each in attachments]
+
+
 def attach(
     message: Message,
     user: User,
-    pictures: Sequence[Attachable],
+    attachments: Sequence[AttachedFile],
     *,
     earlier: Message | None = None,
     has_room: bool = False,
 ) -> None:
-    """Attaches the pictures of an ``earlier`` version of the turn (the same bytes), then the new
+    """Attaches the files of an ``earlier`` version of the turn (the same bytes), then the new
     ones. Call this in the transaction that creates the message. Raises ``ActionRefused``, also if the
     person has no room for them, unless the caller has checked that (``has_room``)."""
     kept = [each.file for each in earlier.attachments.all()] if earlier else []
-    shared = [each for each in pictures if isinstance(each, StoredFile)]
+    # The others are the files of a message that was queued.
+    shared = [
+        each
+        for each in attachments
+        if isinstance(each, StoredFile) and each.conversation_id != message.conversation_id
+    ]
     if shared:
         _check_shared(message, shared)
-    bodies = {each.sha256: each.body for each in pictures if isinstance(each, Picture)}
+    contents = [each for each in attachments if isinstance(each, NewFile)]
     if not has_room:
-        check_storage(user, {digest: len(body) for digest, body in bodies.items()})
-    FileContent.objects.keep_all(bodies)
+        check_storage(user, contents)
+    FileContent.objects.keep_all(contents)
     new = [
-        each if isinstance(each, StoredFile) else _stored(message, user, each) for each in pictures
+        each if isinstance(each, StoredFile) else _stored(message.conversation_id, user, each)
+        for each in attachments
     ]
     Attachment.objects.bulk_create(
         Attachment(message=message, file=file, position=position)
@@ -153,13 +166,26 @@ def attach(
     index_missing(SearchKind.FILE, shared)
 
 
-def _stored(message: Message, user: User, picture: Picture) -> StoredFile:
+def keep_for_later(
+    conversation: Conversation, user: User, attachments: Sequence[AttachedFile]
+) -> list[StoredFile]:
+    """The files of a message that is attached to later, in their order; new ones are stored. Call this
+    in a transaction. Raises ``ActionRefused`` if the person has no room for them."""
+    contents = [each for each in attachments if isinstance(each, NewFile)]
+    check_storage(user, contents)
+    FileContent.objects.keep_all(contents)
+    return [
+        each if isinstance(each, StoredFile) else _stored(conversation.pk, user, each)
+        for each in attachments
+    ]
+
+
+def _stored(conversation_pk: int, user: User, new: NewFile) -> StoredFile:
     return StoredFile.objects.store(
-        message.conversation_id,
-        name=picture.name,
-        media_type=picture.media_type,
-        body=picture.body,
-        sha256=picture.sha256,
+        conversation_pk,
+        name=new.name,
+        media_type=new.media_type,
+        content=new,
         by=user,
     )
 
@@ -175,21 +201,21 @@ def _check_shared(message: Message, shared: Sequence[StoredFile]) -> None:
         )
 
 
-def shows(run: Run, pictures: Sequence[Attachable]) -> bool:
-    """Whether the message of the run has exactly these pictures: a repeated key may come with other
+def shows(run: Run, attachments: Sequence[AttachedFile]) -> bool:
+    """Whether the message of the run has exactly these attachments: a repeated key may come with other
     ones."""
     stored = Attachment.objects.filter(message=run.message.parent_id).order_by("position")
-    return list(stored.values_list("file__content_id", flat=True)) == [p.sha256 for p in pictures]
+    return list(stored.values_list("file__content_id", flat=True)) == [
+        each.sha256 for each in attachments
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputFile:
+class OutputFile(NewContent):
     """A file in an answer, and its position there. ``name`` is its name in the result."""
 
     name: str
     media_type: str
-    body: bytes = field(repr=False)
-    sha256: str
     choice: int
     item: int
     position: int
@@ -199,14 +225,15 @@ class OutputFile:
 def read_output_files(
     run_pk: int, result: Result, closing: Sequence[bytes] = ()
 ) -> list[OutputFile]:
-    """The files in an answer, decoded and hashed. This runs before the transaction that ends the
-    run, wherever possible, because other writers wait for that one. ``closing`` are the encoded
-    events that are not in the run's log yet."""
+    """The files in an answer, decoded, hashed, and written to the storage for files. This runs before
+    the transaction that ends the run, wherever possible, because other writers wait for that one.
+    ``closing`` are the encoded events that are not in the run's log yet."""
     outputs = [result.output, *(each.output for each in result.ext.alternatives)]
     if not any(isinstance(item, MediaItem) and item.file for items in outputs for item in items):
         return []
     media = read_media(_media_updates(run_pk, closing))
-    return [_output_file(medium, body) for medium in media if (body := medium.body())]
+    found = [_output_file(medium, body) for medium in media if (body := medium.body())]
+    return FileContent.objects.write(found)
 
 
 def _output_file(medium: Medium, body: bytes) -> OutputFile:
@@ -214,7 +241,6 @@ def _output_file(medium: Medium, body: bytes) -> OutputFile:
         name=medium.name,
         media_type=clean(medium.last.media_type),
         body=body,
-        sha256=hashlib.sha256(body).hexdigest(),
         choice=medium.last.choice,
         item=medium.last.item,
         position=medium.position,
@@ -225,15 +251,12 @@ def _output_file(medium: Medium, body: bytes) -> OutputFile:
 def store_output_files(run: Run, result: Result, prepared: object) -> None:
     """Stores the files of an answer. Call this in the transaction that ends the run."""
     found = cast("list[OutputFile]", prepared)
-    FileContent.objects.keep_all({each.sha256: each.body for each in found})
+    FileContent.objects.keep_all(found)
     for each in found:
         file = StoredFile.objects.store(
-            run.conversation_id,
-            name=each.name,
-            media_type=each.media_type,
-            body=each.body,
-            sha256=each.sha256,
+            run.conversation_id, name=each.name, media_type=each.media_type, content=each
         )
+        index(SearchKind.FILE, file)
         AnswerFile.objects.create(
             run=run,
             file=file,

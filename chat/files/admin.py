@@ -1,5 +1,4 @@
-"""Administration of what conversations store beside their text. The lists name the objects; opening
-one is recorded in the audit log."""
+"""Administration of what conversations store beside their text."""
 
 from __future__ import annotations
 
@@ -7,77 +6,56 @@ import base64
 from typing import Any
 
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
-from django.db.models import Model, QuerySet, Sum
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
-from django.template.response import TemplateResponse
+from django.db.models import QuerySet, Sum
+from django.http import Http404, HttpRequest
 from django.utils.text import camel_case_to_spaces, capfirst
 from django.utils.translation import gettext, gettext_lazy
 
+from chat import access
 from chat.access import NOT_HERE
 from chat.artifacts.file_rows import reason_of
 from chat.core.pictures import read_picture
 from chat.models import ArtifactVersion, Conversation, FetchStatus, MockupVersion, StoredFile
 from chat.rendering.components import excerpt, name_of
 from chat.rendering.figures import size
-from chat.web import admin as history
-from chat.web.admin import AdministratorsOnly, cell, object_key, time_column
+from chat.web.admin import ReadsConversations, cell, conversation_name, time_column
 from chat.web.files import may_be_shown
 
 _CREATED = time_column("created_at", gettext_lazy("Created"))
 
 
-class KeptAdmin(AdministratorsOnly):
+class KeptAdmin(ReadsConversations):
     """An object of a conversation. It is read under the conversation's rules, and nobody changes
     it."""
 
+    page_template = "admin/chat/files.html"
     ordering = ("-pk",)
     list_filter = ("created_at",)
+    # The lookup from the object to its conversation.
+    path_to_conversation = "conversation"
 
-    def conversation_of(self, thing: Any) -> Conversation:
-        """The conversation of the object, known without reading its content. Raises ``Http404``."""
+    def own_name(self, thing: Any) -> str:
+        """The object's own name, which is content."""
         raise NotImplementedError
 
-    def facts_of(self, thing: Any) -> dict[str, object]:
-        """What the page shows: ``name``, ``facts`` (label and value), and the content."""
-        raise NotImplementedError
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        is_readable = access.is_readable(request.user, self.path_to_conversation)
+        return super().get_queryset(request).annotate(is_readable=is_readable)
 
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, object] | None = None,
-    ) -> HttpResponse:
-        """Shows the object itself instead of a form."""
-        if object_id is None or not self.has_view_permission(request):
-            raise PermissionDenied
-        if request.method not in ("GET", "HEAD"):
-            return HttpResponseNotAllowed(["GET", "HEAD"])
-        thing = self.get_queryset(request).filter(pk=object_key(object_id)).first()
-        if thing is None:
-            raise Http404(NOT_HERE)
-        conversation = self.conversation_of(thing)
+    def detail_of(self, request: HttpRequest, record: Any) -> dict[str, object]:
         # In the audit log a kind has one name, whatever the language of the interface.
-        kind = camel_case_to_spaces(self.opts.object_name).replace(" ", "_")
-        with history.reading(request.user, conversation, **{kind: thing.pk}):
-            facts = self.facts_of(thing)
-        context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
-            "list_name": self.list_name,
-            "title": capfirst(self.opts.verbose_name),
-            "conversation": conversation,
-            **facts,
-            **(extra_context or {}),
-        }
-        response = TemplateResponse(request, "admin/chat/files.html", context)
-        response["Cache-Control"] = "no-store"
-        return response
+        return {camel_case_to_spaces(self.opts.object_name).replace(" ", "_"): record.pk}
+
+    @admin.display(description=gettext_lazy("Name"))
+    def name_cell(self, thing: Any) -> str:
+        if thing.is_readable:
+            return self.own_name(thing) or gettext("Untitled")
+        kind = capfirst(self.opts.verbose_name)
+        return gettext("%(kind)s %(number)d") % {"kind": kind, "number": thing.pk}
 
     @admin.display(description=gettext_lazy("Conversation"))
-    def conversation_cell(self, thing: Model) -> str:
-        return cell(self.conversation_of(thing))
+    def conversation_cell(self, thing: Any) -> str:
+        return conversation_name(self.conversation_of(thing), is_readable=thing.is_readable)
 
 
 class ArtifactVersionAdmin(KeptAdmin):
@@ -85,32 +63,31 @@ class ArtifactVersionAdmin(KeptAdmin):
     icon = "file-code"
     plural = gettext_lazy("Artifacts")
     list_display = ("name_cell", "number", "language_cell", "conversation_cell", _CREATED)
-    list_select_related = ("artifact__conversation__owner",)
+    path_to_conversation = "artifact__conversation"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ArtifactVersion]:
         rows = super().get_queryset(request).defer("content")
         return rows.select_related("artifact__conversation__owner")
 
-    def conversation_of(self, thing: ArtifactVersion) -> Conversation:
-        return thing.artifact.conversation
+    def conversation_of(self, record: ArtifactVersion) -> Conversation:
+        return record.artifact.conversation
 
-    @admin.display(description=gettext_lazy("Title"))
-    def name_cell(self, version: ArtifactVersion) -> str:
-        return cell(version.title or version.identifier or version.artifact.artifact_id)
+    def own_name(self, thing: ArtifactVersion) -> str:
+        return cell(thing.title or thing.identifier or thing.artifact.artifact_id)
 
     @admin.display(description=gettext_lazy("Language"))
     def language_cell(self, version: ArtifactVersion) -> str:
         return cell(version.language or version.content_type or "–")
 
-    def facts_of(self, thing: ArtifactVersion) -> dict[str, object]:
+    def read(self, request: HttpRequest, record: ArtifactVersion) -> dict[str, object]:
         return {
-            "name": self.name_cell(thing) or gettext("Untitled"),
+            "name": self.own_name(record) or gettext("Untitled"),
             "facts": [
-                (gettext("Version"), str(thing.number)),
-                (gettext("Language"), self.language_cell(thing)),
-                (gettext("ID on the server"), cell(thing.artifact.artifact_id)),
+                (gettext("Version"), str(record.number)),
+                (gettext("Language"), self.language_cell(record)),
+                (gettext("ID on the server"), cell(record.artifact.artifact_id)),
             ],
-            "code": excerpt(thing.content, thing.language.lower()),
+            "code": excerpt(record.content, record.language.lower()),
         }
 
 
@@ -119,17 +96,17 @@ class MockupVersionAdmin(KeptAdmin):
     icon = "layout-template"
     plural = gettext_lazy("Mockups")
     list_display = ("name_cell", "number", "stored", "conversation_cell", _CREATED)
+    path_to_conversation = "mockup__conversation"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MockupVersion]:
         rows = super().get_queryset(request).prefetch_related("files__file")
         return rows.select_related("mockup__conversation__owner")
 
-    def conversation_of(self, thing: MockupVersion) -> Conversation:
-        return thing.mockup.conversation
+    def conversation_of(self, record: MockupVersion) -> Conversation:
+        return record.mockup.conversation
 
-    @admin.display(description=gettext_lazy("Title"))
-    def name_cell(self, version: MockupVersion) -> str:
-        return cell(version.title or version.identifier or version.mockup.bundle_id)
+    def own_name(self, thing: MockupVersion) -> str:
+        return cell(thing.title or thing.identifier or thing.mockup.bundle_id)
 
     @admin.display(description=gettext_lazy("Files"))
     def stored(self, version: MockupVersion) -> str:
@@ -137,16 +114,16 @@ class MockupVersionAdmin(KeptAdmin):
         stored = sum(file.status == FetchStatus.STORED for file in files)
         return gettext("%(stored)d of %(total)d") % {"stored": stored, "total": len(files)}
 
-    def facts_of(self, thing: MockupVersion) -> dict[str, object]:
-        files = list(thing.files.all())
-        held = thing.files.aggregate(total=Sum("file__size_bytes"))["total"] or 0
+    def read(self, request: HttpRequest, record: MockupVersion) -> dict[str, object]:
+        files = list(record.files.all())
+        held = record.files.aggregate(total=Sum("file__size_bytes"))["total"] or 0
         return {
-            "name": self.name_cell(thing) or gettext("Untitled"),
+            "name": self.own_name(record) or gettext("Untitled"),
             "facts": [
-                (gettext("Version"), str(thing.number)),
-                (gettext("Files"), self.stored(thing)),
+                (gettext("Version"), str(record.number)),
+                (gettext("Files"), self.stored(record)),
                 (gettext("Stored"), size(held)),
-                (gettext("ID on the server"), cell(thing.mockup.bundle_id)),
+                (gettext("ID on the server"), cell(record.mockup.bundle_id)),
             ],
             "files": [
                 (name_of(file.path), file.file_id, reason_of(file) or file.get_status_display())
@@ -161,29 +138,24 @@ class StoredFileAdmin(KeptAdmin):
     list_display = ("name_cell", "media_type", "size_cell", "conversation_cell", _CREATED)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[StoredFile]:
-        """Not those that projects share: what is read here is read under the rules of a conversation."""
+        """Leaves out files that projects share: the access rules here are those of a conversation."""
         rows = super().get_queryset(request).filter(conversation__isnull=False)
         return rows.select_related("conversation__owner", "created_by")
 
-    def conversation_of(self, thing: StoredFile) -> Conversation:
-        if thing.conversation is None:
+    def conversation_of(self, record: StoredFile) -> Conversation:
+        if record.conversation is None:
             raise Http404(NOT_HERE)
-        return thing.conversation
+        return record.conversation
 
-    @admin.display(description=gettext_lazy("Conversation"))
-    def conversation_cell(self, thing: StoredFile) -> str:  # type: ignore[override]
-        return cell(thing.conversation) if thing.conversation else "–"
-
-    @admin.display(description=gettext_lazy("Name"), ordering="name")
-    def name_cell(self, file: StoredFile) -> str:
-        return cell(file.name) or gettext("Untitled")
+    def own_name(self, thing: StoredFile) -> str:
+        return cell(thing.name)
 
     @admin.display(description=gettext_lazy("Size"), ordering="size_bytes")
     def size_cell(self, file: StoredFile) -> str:
         return size(file.size_bytes)
 
-    def facts_of(self, thing: StoredFile) -> dict[str, object]:
-        body = thing.body
+    def read(self, request: HttpRequest, record: StoredFile) -> dict[str, object]:
+        body = record.body
         facts = read_picture(body)
         shown: dict[str, object] = {}
         if facts and may_be_shown(facts):
@@ -192,12 +164,12 @@ class StoredFileAdmin(KeptAdmin):
         elif (text := _text_of(body)) is not None:
             shown = {"code": excerpt(text)}
         return {
-            "name": self.name_cell(thing),
+            "name": self.own_name(record) or gettext("Untitled"),
             "facts": [
-                (gettext("Declared type"), cell(thing.media_type)),
-                (gettext("Size"), self.size_cell(thing)),
-                ("SHA-256", thing.sha256),
-                (gettext("Attached by"), cell(thing.created_by) if thing.created_by else "–"),
+                (gettext("Declared type"), cell(record.media_type)),
+                (gettext("Size"), self.size_cell(record)),
+                ("SHA-256", record.sha256),
+                (gettext("Attached by"), cell(record.created_by) if record.created_by else "–"),
             ],
             **shown,
         }

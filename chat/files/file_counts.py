@@ -1,4 +1,4 @@
-"""What a conversation stores beside its text, counted and found with a few queries."""
+"""Files and other data beside a conversation's text, counted and found with a few queries."""
 
 from __future__ import annotations
 

@@ -10,20 +10,19 @@ from uuid import UUID, uuid5
 
 from asgiref.sync import async_to_sync
 from django.conf import settings
-from django.core.cache import cache
 from django.db import IntegrityError, transaction
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.translation import gettext
 from django.views.decorators.http import require_http_methods
 
 from chat import access
 from chat.core.errors import ActionRefused
+from chat.core.rate_limits import is_within_limit
 from chat.files import actions
 from chat.files.storage import check_storage
 from chat.live.snapshot import pictures_in
-from chat.models import Run, StoredFile, User
+from chat.models import FileContent, Run, StoredFile, User
 from chat.upstreams.addresses import AddressRefused
 from chat.upstreams.client import fetch_file
 from chat.upstreams.configured import configured_client, picture_policy
@@ -32,7 +31,7 @@ from chat.upstreams.redaction import Redactor
 from chat.web import files as web_files
 from chat.web.decorators import login_required
 
-# More than any answer shows. A hostile answer can name more than an SQL statement takes.
+# Addresses in one statement. A hostile answer can name more than an SQL statement takes.
 LOOKED_UP_AT_ONCE = 10_000
 
 
@@ -43,7 +42,7 @@ def id_of(run: Run, address: str) -> UUID:
 
 
 def kept(run: Run, addresses: Iterable[str]) -> dict[str, UUID]:
-    """Which of these pictures are stored."""
+    """The ids of those pictures that are stored, by address."""
     ids = {address: id_of(run, address) for address in addresses}
     rows = StoredFile.objects.filter(conversation=run.conversation_id)
     wanted = list(ids.values())
@@ -54,29 +53,20 @@ def kept(run: Run, addresses: Iterable[str]) -> dict[str, UUID]:
     return {address: id for address, id in ids.items() if id in present}
 
 
-def may_ask(user: User) -> bool:
-    """Counts what a user has fetched this minute. Returns whether one more is allowed."""
-    minute = int(timezone.now().timestamp()) // 60
-    key = f"pictures:{user.pk}:{minute}"
-    cache.add(key, 0, timeout=120)
-    return cache.incr(key) <= settings.PICTURES_PER_MINUTE
-
-
 def keep(run: Run, address: str, body: bytes, *, by: User) -> UUID:
     """Stores a picture. Raises ``ActionRefused`` for what is no picture, and if the conversation
     was deleted meanwhile. If two requests store it at once, one of them does."""
     last = unquote(urlsplit(address).path).rpartition("/")[2]
-    picture = actions.picture_of(web_files.picture_name(last), body)
+    picture = actions.new_file(web_files.file_name(last), body)
     id = id_of(run, address)
-    check_storage(by, {picture.sha256: len(picture.body)})
+    check_storage(by, [picture])
     try:
-        with transaction.atomic():
+        with FileContent.objects.writing([picture]) as [content], transaction.atomic():
             StoredFile.objects.store(
                 run.conversation_id,
                 name=picture.name,
                 media_type=picture.media_type,
-                body=picture.body,
-                sha256=picture.sha256,
+                content=content,
                 by=by,
                 public_id=id,
             )
@@ -124,7 +114,7 @@ def _bring(request: HttpRequest, run: Run, address: str) -> bool:
     if not _turns.acquire(blocking=False):
         return False
     try:
-        if not may_ask(request.user):
+        if not is_within_limit("pictures", request.user.pk, settings.PICTURES_PER_MINUTE):
             return False
         keep(run, address, async_to_sync(_fetch)(address), by=request.user)
     except (UpstreamError, AddressRefused, OSError, ActionRefused, ValueError) as error:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from django.conf import settings
 from django.db.models import Q, QuerySet, Sum
 from django.utils.translation import gettext
 
 from chat.core.errors import ActionRefused
-from chat.models import FileContent, StoredFile, User
+from chat.models import FileContent, NewContent, StoredFile, User
 from chat.rendering.figures import size
 
 
@@ -20,11 +20,15 @@ def stored_bytes(user: User) -> int:
     return contents.aggregate(total=Sum("size_bytes"))["total"] or 0
 
 
-def check_storage(user: User, sizes: Mapping[str, int]) -> None:
-    """Raises ``ActionRefused`` if the person may not store bytes of these sizes, which are given by
-    SHA-256. Those that they have already cost nothing; those of others do, so that nobody learns what
-    others have. Requests at the same moment may together exceed the limit. Files of answers count, but
-    are never refused."""
+def check_storage(user: User, contents: Sequence[NewContent]) -> None:
+    """Raises ``ActionRefused`` if the person has no room for these contents. Bytes that they already have cost nothing; bytes of others do, so that nobody learns
+    what others have. Requests at the same moment may together exceed the limit. Files of answers
+    count, but are never refused."""
+    check_room(user, {each.sha256: len(each.body) for each in contents})
+
+
+def check_room(user: User, sizes: Mapping[str, int]) -> None:
+    """The same for contents by their digest and size. Raises ``ActionRefused``."""
     own = _files_of(user).filter(content__in=list(sizes)).values_list("content_id", flat=True)
     known = set(own)
     added = sum(each for digest, each in sizes.items() if digest not in known)

@@ -37,7 +37,7 @@ from chat.web.decorators import login_required
 from chat.web.files import bytes_response, code_of, language_of, may_be_shown, read_text
 from chat.web.responses import beside_room
 
-# Only the newest are listed. More would be a flood, and the pages of the answers show all.
+# The list shows this many files, the newest; the pages of the answers show all.
 MOST_LISTED = 200
 PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
@@ -72,7 +72,7 @@ class ListedMockup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListedPicture:
+class MessageFile:
     """A stored file with the message that it came with. ``label`` describes it, also for screen
     readers."""
 
@@ -149,7 +149,7 @@ def _listed_mockup(mockup: Mockup, versions: Sequence[MockupVersion]) -> ListedM
     )
 
 
-def brought_in(conversation: Conversation) -> list[ListedPicture]:
+def brought_in(conversation: Conversation) -> list[MessageFile]:
     """The files of answers: the newest answer first, its files in their order."""
     rows = (
         AnswerFile.objects.filter(run__conversation=conversation)
@@ -158,7 +158,7 @@ def brought_in(conversation: Conversation) -> list[ListedPicture]:
         .order_by("-run_id", "pk")[:MOST_LISTED]
     )
     return [
-        ListedPicture(
+        MessageFile(
             file=row.file,
             message=row.run.message,
             label=row.file.name,
@@ -169,15 +169,15 @@ def brought_in(conversation: Conversation) -> list[ListedPicture]:
     ]
 
 
-def attached_in(conversation: Conversation) -> list[ListedPicture]:
-    """The pictures that people attached, each once, however often its message was edited."""
+def attached_in(conversation: Conversation) -> list[MessageFile]:
+    """The files that people attached, each once, however often its message was edited."""
     rows = (
         Attachment.objects.filter(message__conversation=conversation)
         .select_related("file", "message__author")
         .order_by("-pk")
     )
     return [
-        ListedPicture(
+        MessageFile(
             file=row.file,
             message=row.message,
             label=name_of(row.file.name),

@@ -132,8 +132,8 @@ def _of_file(row: MockupFile | AnswerFile | Attachment, path: str) -> ZipEntry:
 
 
 def _body_of(file_pk: int) -> bytes:
-    bodies = StoredFile.objects.filter(pk=file_pk).values_list("content__body", flat=True)
-    return bytes(bodies.first() or b"")
+    file = StoredFile.objects.filter(pk=file_pk).first()
+    return file.body if file else b""
 
 
 def _answer(entries: Iterable[ZipEntry], name: str) -> HttpResponse:

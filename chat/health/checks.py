@@ -68,7 +68,7 @@ def _settle(answer: asyncio.Future[Any], value: Any) -> None:
 # Probes of several kinds come together, and results may be a second old anyway.
 FRESH_SECONDS = 1.0
 # The queue is only read for the metrics, and counting it costs more.
-LINE_FRESH_SECONDS = 5.0
+LIVE_RUNS_FRESH_SECONDS = 5.0
 # A slower database serves nobody well.
 DATABASE_SECONDS = 2.0
 REDIS_SECONDS = 1.0
@@ -129,24 +129,24 @@ class Checks:
     def __init__(
         self,
         *,
-        looker: DatabaseProbe | None = None,
+        probe: DatabaseProbe | None = None,
         database_seconds: float = DATABASE_SECONDS,
         redis_seconds: float = REDIS_SECONDS,
     ) -> None:
-        self._looker = looker or DatabaseProbe()
+        self._probe = probe or DatabaseProbe()
         self._database_seconds = database_seconds
         self._redis_seconds = redis_seconds
         self._worker = Worker("health")
         self._unanswered: asyncio.Future[Any] | None = None
         self._redis: redis.asyncio.Redis | None = None
         self.findings = CachedValue(self._find, FRESH_SECONDS)
-        self.line = CachedValue(self._read_line, LINE_FRESH_SECONDS)
+        self.live_runs = CachedValue(self._read_live_runs, LIVE_RUNS_FRESH_SECONDS)
 
     async def close(self) -> None:
         await self.findings.close()
-        await self.line.close()
+        await self.live_runs.close()
         # The connection belongs to the thread, which may hang, so this does not wait for it.
-        self._worker.close(self._looker.close)
+        self._worker.close(self._probe.close)
         client, self._redis = self._redis, None
         if client is not None:
             with suppress(Exception):
@@ -157,11 +157,11 @@ class Checks:
         return Findings(database=database, redis=state)
 
     async def _look(self) -> Database:
-        found = await self._answer(self._looker.database)
+        found = await self._answer(self._probe.database)
         return found if found is not None else Database(error="timeout")
 
-    async def _read_line(self) -> LiveRuns:
-        found = await self._answer(self._looker.line)
+    async def _read_live_runs(self) -> LiveRuns:
+        found = await self._answer(self._probe.live_runs)
         return found if found is not None else LiveRuns(error="timeout")
 
     async def _answer(self, ask: Callable[[], Value]) -> Value | None:

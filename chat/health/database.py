@@ -89,9 +89,9 @@ class DatabaseProbe:
         except Exception as error:
             return Database(error=type(error).__name__)
 
-    def line(self) -> LiveRuns:
+    def live_runs(self) -> LiveRuns:
         try:
-            return self._twice(self._read_line)
+            return self._twice(self._read_live_runs)
         except Exception as error:
             return LiveRuns(error=type(error).__name__)
 
@@ -148,7 +148,7 @@ class DatabaseProbe:
         self._complete_at = now
         return missing
 
-    def _read_line(self, connection: BaseDatabaseWrapper) -> LiveRuns:
+    def _read_live_runs(self, connection: BaseDatabaseWrapper) -> LiveRuns:
         clock = _clock_of(connection)
         states = dict.fromkeys((state.value for state in LIVE_STATUSES), 0)
         servers: dict[str, dict[str, int]] = {state: {} for state in states}
@@ -174,7 +174,7 @@ class DatabaseProbe:
 
 
 def read_database(connection: BaseDatabaseWrapper, *, missing_migrations: int = 0) -> Database:
-    """What this connection tells. Raises the errors of the database."""
+    """The state of the database over this connection. Raises the errors of the database."""
     before, began = time.time(), time.monotonic()
     clock = _clock_of(connection)
     latency = time.monotonic() - began

@@ -59,15 +59,15 @@ def _only_get(scope: Scope) -> HealthResponse | None:
 
 
 async def _may_see(scope: Scope) -> bool:
-    asker = _asker(scope)
-    if may_see(asker):
+    requester = _requester(scope)
+    if may_see(requester):
         return True
-    return f"{settings.SESSION_COOKIE_NAME}=" in asker.headers.get(
+    return f"{settings.SESSION_COOKIE_NAME}=" in requester.headers.get(
         "cookie", ""
     ) and await _is_administrator(scope)
 
 
-def _asker(scope: Scope) -> Requester:
+def _requester(scope: Scope) -> Requester:
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from django.db import connections
 
 from chat.core import metrics
-from chat.health.checks import Findings, checks
-from chat.health.database import LiveRuns
+from chat.health.checks import checks
+from chat.health.database import Database, LiveRuns
 
 Values = metrics.Values
 
@@ -14,57 +16,45 @@ Values = metrics.Values
 async def refresh() -> None:
     """Asks if the last answers are too old. It never raises; unknown values are left out."""
     await checks.findings.get()
-    await checks.line.get()
+    await checks.live_runs.get()
 
 
-def _found() -> Findings | None:
-    return checks.findings.value
+def _of_database(read: Callable[[Database], Values]) -> Callable[[], Values]:
+    """A figure of the database; none while that is unavailable."""
+
+    def values() -> Values:
+        found = checks.findings.value
+        return read(found.database) if found is not None and found.database.is_there else {}
+
+    return values
 
 
-def _line() -> LiveRuns | None:
-    line = checks.line.value
-    return line if line is not None and not line.error else None
+def _of_live_runs(read: Callable[[LiveRuns], Values]) -> Callable[[], Values]:
+    def values() -> Values:
+        live = checks.live_runs.value
+        return read(live) if live is not None and not live.error else {}
+
+    return values
 
 
 def _database_up() -> Values:
-    found = _found()
+    found = checks.findings.value
     return {} if found is None else {"": float(found.database.is_there)}
 
 
-def _of_database(name: str) -> Values:
-    found = _found()
-    if found is None or not found.database.is_there:
-        return {}
-    return {"": getattr(found.database, name)}
-
-
 def _redis_up() -> Values:
-    found = _found()
+    found = checks.findings.value
     return {} if found is None or found.redis == "off" else {"": float(found.redis == "ok")}
 
 
-def _runners() -> Values:
-    found = _found()
-    if found is None or not found.database.is_there:
-        return {}
-    runners = found.database.runners
+def _runners(database: Database) -> Values:
+    runners = database.runners
     return {"alive": runners.alive, "draining": runners.draining, "lost": runners.lost}
 
 
-def _oldest_heartbeat() -> Values:
-    found = _found()
-    oldest = found.database.runners.oldest_heartbeat_seconds if found else None
+def _oldest_heartbeat(database: Database) -> Values:
+    oldest = database.runners.oldest_heartbeat_seconds
     return {} if oldest is None else {"": oldest}
-
-
-def _oldest_queued() -> Values:
-    line = _line()
-    return {} if line is None else {"": line.oldest_queued_seconds}
-
-
-def _of_line(name: str) -> Values:
-    line = _line()
-    return {} if line is None else getattr(line, name)
 
 
 def _pool(figure: str) -> int | None:
@@ -86,12 +76,12 @@ def _pool_waiting() -> Values:
 metrics.POOL_CONNECTIONS.read_from(_pool_connections)
 metrics.POOL_WAITING.read_from(_pool_waiting)
 metrics.DATABASE_UP.read_from(_database_up)
-metrics.DATABASE_LATENCY.read_from(lambda: _of_database("latency_seconds"))
-metrics.DATABASE_CLOCK.read_from(lambda: _of_database("clock_offset_seconds"))
+metrics.DATABASE_LATENCY.read_from(_of_database(lambda found: {"": found.latency_seconds}))
+metrics.DATABASE_CLOCK.read_from(_of_database(lambda found: {"": found.clock_offset_seconds}))
 metrics.REDIS_UP.read_from(_redis_up)
-metrics.RUNNERS.read_from(_runners)
-metrics.OLDEST_HEARTBEAT.read_from(_oldest_heartbeat)
-metrics.RUNS.read_from(lambda: _of_line("states"))
-metrics.QUEUED.read_from(lambda: _of_line("queued"))
-metrics.RUNNING.read_from(lambda: _of_line("running"))
-metrics.OLDEST_QUEUED.read_from(_oldest_queued)
+metrics.RUNNERS.read_from(_of_database(_runners))
+metrics.OLDEST_HEARTBEAT.read_from(_of_database(_oldest_heartbeat))
+metrics.RUNS.read_from(_of_live_runs(lambda live: live.states))
+metrics.QUEUED.read_from(_of_live_runs(lambda live: live.queued))
+metrics.RUNNING.read_from(_of_live_runs(lambda live: live.running))
+metrics.OLDEST_QUEUED.read_from(_of_live_runs(lambda live: {"": live.oldest_queued_seconds}))

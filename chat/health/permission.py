@@ -1,4 +1,4 @@
-"""Who may read metrics and details of health: by address or by token.
+"""Permission to read metrics and details of health: by address or by token.
 
 Signed-in administrators may, too; the web process checks that, because it has the sessions.
 """
@@ -32,28 +32,28 @@ class Requester:
     is_direct: bool = False
 
 
-def may_see(asker: Requester) -> bool:
-    return has_token(asker) or is_near(asker)
+def may_see(requester: Requester) -> bool:
+    return has_token(requester) or is_near(requester)
 
 
-def has_token(asker: Requester) -> bool:
-    scheme, _, given = asker.headers.get("authorization", "").partition(" ")
+def has_token(requester: Requester) -> bool:
+    scheme, _, given = requester.headers.get("authorization", "").partition(" ")
     wanted = settings.METRICS_TOKEN
     if not wanted or scheme.lower() != "bearer":
         return False
     return hmac.compare_digest(given.strip().encode(), wanted.encode())
 
 
-def is_near(asker: Requester) -> bool:
+def is_near(requester: Requester) -> bool:
     """Whether the request comes from one of `METRICS_NETWORKS`.
 
     A page in a browser of that network could point its own name at our address (DNS rebinding) and
     read the response. So the Host header must be one that such a page cannot have.
     """
-    address = real_address(asker)
-    if address is None or not _is_own_name(asker.headers.get("host", "")):
+    address = real_address(requester)
+    if address is None or not _is_own_name(requester.headers.get("host", "")):
         return False
-    if asker.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+    if requester.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return False
     return any(
         address.version == network.version and address in network
@@ -61,22 +61,22 @@ def is_near(asker: Requester) -> bool:
     )
 
 
-def real_address(asker: Requester) -> Address | None:
+def real_address(requester: Requester) -> Address | None:
     """The address of the client behind our proxies; ``None`` if it cannot be known.
 
     If no proxy is configured, a request that some proxy has forwarded may come from anywhere: its
     peer is only that proxy, which may well run on this machine. With https there is always a proxy,
     whether or not it sends such headers, because this server does not speak TLS.
     """
-    proxies = 0 if asker.is_direct else settings.ALLAUTH_TRUSTED_PROXY_COUNT
-    if proxies and "x-forwarded-for" in asker.headers:
-        forwarded = [word.strip() for word in asker.headers["x-forwarded-for"].split(",")]
+    proxies = 0 if requester.is_direct else settings.ALLAUTH_TRUSTED_PROXY_COUNT
+    if proxies and "x-forwarded-for" in requester.headers:
+        forwarded = [word.strip() for word in requester.headers["x-forwarded-for"].split(",")]
         return _address(forwarded[-proxies]) if len(forwarded) >= proxies else None
-    if any(name in asker.headers for name in _FORWARDED):
+    if any(name in requester.headers for name in _FORWARDED):
         return None
-    if settings.IS_SECURE and not proxies and not asker.is_direct:
+    if settings.IS_SECURE and not proxies and not requester.is_direct:
         return None
-    return _address(asker.peer or "")
+    return _address(requester.peer or "")
 
 
 def _address(text: str) -> Address | None:

@@ -18,9 +18,9 @@ from chat.health import figures
 from chat.health.checks import Findings, check_redis, checks
 from chat.health.database import read_database
 
-# With a larger difference, times on pages are wrong, and cookies and tokens expire early or late.
+# A larger difference makes times on pages wrong, and cookies and tokens expire early or late.
 CLOCK_SECONDS = 5.0
-# With a longer delay, every connected user notices it.
+# Every connected user notices a longer delay.
 LAG_SECONDS = 1.0
 
 Status = Literal["ok", "degraded", "unavailable"]
@@ -70,7 +70,7 @@ def report(process: Process, findings: Findings, *, version: str) -> HealthRepor
 
 
 def report_now() -> HealthReport:
-    """For a page: asks over the connection of its own request, so the database is there."""
+    """The report for a page, over the connection of its own request: the database is there."""
     findings = Findings(database=read_database(connection), redis=check_redis())
     return report(process, findings, version=settings.VERSION)
 

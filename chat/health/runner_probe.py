@@ -61,7 +61,7 @@ class ProbeServer:
         task = asyncio.create_task(self._serve(reader, writer), name="probe")
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
-        # Not at the end of the task: a task that is cancelled before it starts has no end.
+        # A callback, because a task that is cancelled before it starts never reaches its ``finally``.
         task.add_done_callback(lambda _: writer.close())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -89,17 +89,17 @@ async def _answer(head: str, peer: str | None) -> bytes:
     return _encode(answer, with_body=method != "HEAD")
 
 
-async def _find(method: str, path: str, asker: Requester) -> HealthResponse:
+async def _find(method: str, path: str, requester: Requester) -> HealthResponse:
     if path not in ("/healthz", "/readyz", "/metrics"):
         return report.refused(404, gettext("Not found"))
-    if path == "/metrics" and not may_see(asker):
+    if path == "/metrics" and not may_see(requester):
         return report.refused(404, gettext("Not found"))
     if method not in ("GET", "HEAD"):
         return report.refused(405, gettext("Only GET is allowed."))
     if path == "/healthz":
         return report.alive()
     if path == "/readyz":
-        return await report.ready(in_detail=may_see(asker))
+        return await report.ready(in_detail=may_see(requester))
     return await report.figures_page()
 
 
@@ -128,7 +128,7 @@ REFUSED = 2
 
 
 class Executing(Protocol):
-    """What the health endpoints need to know of a runner."""
+    """The properties of a runner that the health endpoints report."""
 
     @property
     def has_started(self) -> bool: ...

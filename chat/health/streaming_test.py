@@ -17,6 +17,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.http import QueryDict
 from django.utils.translation import gettext, gettext_noop
 
+from chat.core.errors import is_database_unavailable
 from chat.live.handshake import identity_of
 from chat.live.sse import STREAM_HEADERS, Refused, Stream
 from chat.live.viewer import CLOSE_LATER, CLOSE_SIGNED_OUT
@@ -47,14 +48,14 @@ class Running:
     def __init__(self) -> None:
         self._by_person: Counter[int] = Counter()
 
-    def take(self, user_pk: int) -> bool:
-        """Whether one more may start. If so, the caller must `requeue_unaccepted`."""
+    def reserve_place(self, user_pk: int) -> bool:
+        """Whether one more may start. If so, the caller must `release_place`."""
         if self._by_person[user_pk] >= AT_ONCE:
             return False
         self._by_person[user_pk] += 1
         return True
 
-    def requeue_unaccepted(self, user_pk: int) -> None:
+    def release_place(self, user_pk: int) -> None:
         self._by_person[user_pk] -= 1
         self._by_person += Counter()
 
@@ -83,7 +84,7 @@ class PacedStream(Stream):
     has_place = False
 
     async def stream(self) -> None:
-        self.has_place = running.take(self.identity.user_pk)
+        self.has_place = running.reserve_place(self.identity.user_pk)
         if not self.has_place:
             raise Refused(429, "too_many", gettext(TOO_MANY))
         await self.send_headers(status=200, headers=STREAM_HEADERS)
@@ -93,7 +94,7 @@ class PacedStream(Stream):
 
     def release(self) -> None:
         if self.has_place:
-            running.requeue_unaccepted(self.identity.user_pk)
+            running.release_place(self.identity.user_pk)
 
 
 class PacedSocket(AsyncWebsocketConsumer):
@@ -103,14 +104,20 @@ class PacedSocket(AsyncWebsocketConsumer):
 
     async def connect(self) -> None:
         await self.accept()
-        identity = identity_of(self.scope)
+        try:
+            identity = await identity_of(self.scope)
+        except Exception as error:
+            if not is_database_unavailable(error):
+                raise
+            await self.close(CLOSE_LATER)
+            return
         if identity is None:
             await self.close(CLOSE_SIGNED_OUT)
-        elif not running.take(identity.user_pk):
+        elif not running.reserve_place(identity.user_pk):
             await self.close(CLOSE_LATER)
         else:
             self.sending = asyncio.create_task(self._send_all())
-            self.sending.add_done_callback(lambda _: running.requeue_unaccepted(identity.user_pk))
+            self.sending.add_done_callback(lambda _: running.release_place(identity.user_pk))
 
     async def _send_all(self) -> None:
         async for event in events_at(pace_of(self.scope)):

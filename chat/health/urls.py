@@ -1,4 +1,4 @@
-"""The address of the streaming test."""
+"""The addresses of the self-tests."""
 
 from django.urls import URLPattern, path
 
@@ -6,4 +6,5 @@ from chat.health import views
 
 urlpatterns: list[URLPattern] = [
     path("settings/streaming/", views.streaming, name="streaming"),
+    path("settings/mail/", views.mail, name="mail"),
 ]

@@ -1,114 +1,36 @@
-"""The streaming self-test: the browser measures whether answers arrive while they are written."""
+"""Self-tests: whether answers reach the browser while they are written, and whether mail is sent."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import tomllib
+from pathlib import Path
+from typing import cast
 
 from django.conf import settings
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_http_methods
 
-from chat.web.decorators import login_required
+from chat.core.errors import ActionRefused
+from chat.health.mail import send_test_message
+from chat.models import User
+from chat.web.decorators import administrators_only, login_required
 
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """The configuration that lets streams through one kind of proxy. ``key`` is the proxy's own
-    name in lower case."""
-
-    key: str
-    name: str
-    where: str
-    lines: str
+PROXIES = tomllib.loads((Path(__file__).parent / "proxies.toml").read_text())["proxies"]
 
 
-def recipes(address: str) -> list[Recipe]:
-    """The recipes. ``address`` is the host and port of this server as a proxy beside it sees
-    them."""
+def recipes(address: str) -> list[dict[str, str]]:
+    """The proxies with their configuration. ``address`` is the host and port of this server as a
+    proxy beside it sees them."""
     return [
-        Recipe(
-            "nginx",
-            "nginx",
-            gettext(
-                "Put the map into the http block and the location into the server block, then run "
-                "nginx -s reload."
-            ),
-            f"""map $http_upgrade $connection_upgrade {{
-    default upgrade;
-    ""      close;
-}}
-
-location / {{
-    proxy_pass http://{address};
-    proxy_http_version 1.1;
-    proxy_set_header Host $http_host;
-    proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-    proxy_set_header X-Forwarded-Proto $scheme;
-
-    # Websockets.
-    proxy_set_header Upgrade $http_upgrade;
-    proxy_set_header Connection $connection_upgrade;
-
-    # Answers as they are written, and connections that may be idle.
-    proxy_buffering off;
-    proxy_read_timeout 1h;
-}}""",
-        ),
-        Recipe(
-            "caddy",
-            "Caddy",
-            gettext(
-                "Caddy passes WebSockets and streams through by default. It needs no other "
-                "configuration."
-            ),
-            f"""tributary.example.org {{
-    reverse_proxy {address} {{
-        flush_interval -1
-    }}
-}}""",
-        ),
-        Recipe(
-            "apache",
-            "Apache",
-            gettext(
-                "Version 2.4.47 or newer, with the modules proxy, proxy_http and proxy_wstunnel."
-            ),
-            f"""ProxyPreserveHost On
-ProxyTimeout 3600
-ProxyPass        / http://{address}/ upgrade=websocket flushpackets=on
-ProxyPassReverse / http://{address}/
-# Compression would buffer the stream.
-SetEnv no-gzip 1""",
-        ),
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class Carrier:
-    """A transport of the live page."""
-
-    key: str
-    name: str
-    lead: str
-
-
-def carriers() -> list[Carrier]:
-    return [
-        Carrier(
-            "socket",
-            gettext("WebSocket"),
-            gettext("Used by conversations wherever it is available."),
-        ),
-        Carrier(
-            "stream",
-            gettext("Event stream"),
-            gettext(
-                "Server-sent events over HTTP. Used by the API, and by conversations without a "
-                "WebSocket."
-            ),
-        ),
+        {
+            **proxy,
+            "where": gettext(proxy["where"]),
+            "lines": proxy["lines"].replace("$ADDRESS", address),
+        }
+        for proxy in PROXIES
     ]
 
 
@@ -119,7 +41,38 @@ def streaming(request: HttpRequest) -> HttpResponse:
     address = f"[{host}]:{settings.PORT}" if ":" in host else f"{host}:{settings.PORT}"
     context = {
         "recipes": recipes(address),
-        "carriers": carriers(),
         "heartbeat_seconds": 15,
     }
     return render(request, "health/streaming_test.html", context)
+
+
+@administrators_only
+@require_http_methods(["GET", "HEAD", "POST"])
+def mail(request: HttpRequest) -> HttpResponse:
+    """The settings of the mail server. A ``POST`` sends a test message to the administrator."""
+    if request.method != "POST":
+        return render(request, "health/mail.html", _mail_context())
+    person = cast(User, request.user)
+    try:
+        send_test_message(person)
+    except ActionRefused as refusal:
+        messages.error(request, str(refusal))
+    else:
+        text = gettext(
+            "Test message sent to %(address)s. If it doesn’t arrive, check the spam folder."
+        )
+        messages.success(request, text % {"address": person.email})
+    return redirect("mail")
+
+
+def _mail_context() -> dict[str, object]:
+    encryption = gettext("None")
+    if settings.EMAIL_USE_SSL or settings.EMAIL_USE_TLS:
+        encryption = "TLS" if settings.EMAIL_USE_SSL else "STARTTLS"
+    return {
+        "is_set_up": bool(settings.EMAIL_HOST),
+        "server": f"{settings.EMAIL_HOST}:{settings.EMAIL_PORT}",
+        "encryption": encryption,
+        "user_name": settings.EMAIL_HOST_USER or gettext("None"),
+        "sender": settings.DEFAULT_FROM_EMAIL,
+    }

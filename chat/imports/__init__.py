@@ -1,1 +1,1 @@
-"""Conversations that people bring from other products."""
+"""Imports of conversations from other products."""

@@ -16,9 +16,9 @@ from chat import access
 from chat.conversations.actions.conversation import delete
 from chat.conversations.actions.messages import choose_path
 from chat.core import notify
-from chat.core.errors import ActionRefused
+from chat.core.errors import ActionRefused, is_database_unavailable, is_storage_full
 from chat.core.text import one_line
-from chat.files.actions import Picture, check_picture_size, picture_of
+from chat.files.actions import NewFile, check_file_size, new_file
 from chat.imports.archive import shown
 from chat.imports.budget import Budget
 from chat.imports.conversations import Conversation as Imported
@@ -30,34 +30,44 @@ from chat.imports.report import Note, Report
 from chat.imports.restoring import project_for, restore
 from chat.imports.source import read_messages
 from chat.imports.writing import write
+from chat.jobs.kinds import JobStopped
 from chat.models import (
     AuditEvent,
     Conversation,
+    FileContent,
     Import,
     ImportedSource,
     Job,
     Message,
+    NewContent,
     Team,
     User,
 )
-from chat.web.files import picture_name
+from chat.web.files import file_name
 
-# Called with the numbers of conversations that are done, and of all. What it raises ends the import;
-# what was created until then stays, and can be undone.
+# Called with the numbers of finished and of all conversations. An exception ends the import; the
+# conversations created so far stay and can be undone.
 Progress: TypeAlias = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A conversation that can be written. ``identity`` and ``digest`` are those of what was read.
-    ``pictures`` are of turns, by their ids; other files are lines of text. Our own export has its
-    files in ``imported``."""
+    """A conversation that can be written. ``identity`` and ``digest`` are those of its source.
+    ``files`` are by ids of turns; other files are lines of text. Our own export has its files in
+    ``imported``."""
 
     imported: Imported | Exported
     identity: str
     digest: str
-    pictures: dict[str, list[Picture]] = field(default_factory=dict)
+    files: dict[str, list[NewFile]] = field(default_factory=dict)
     left_out: Sequence[str] = ()
+
+    @property
+    def contents(self) -> list[NewContent]:
+        if isinstance(self.imported, Exported):
+            bodies = self.imported.contents
+            return [NewContent(body=body, sha256=digest) for digest, body in bodies.items()]
+        return [each for few in self.files.values() for each in few]
 
 
 def import_file(
@@ -70,30 +80,47 @@ def import_file(
     progress: Progress | None = None,
     check: Callable[[], None] | None = None,
     job: Job | None = None,
+    keep: Callable[[], None] = lambda: None,
 ) -> Report:
     """Creates a private conversation of this user for each one in the export that they have not
-    imported into this team before. Each is a transaction: what is interrupted is continued by
-    importing the same file again, and for the same ``job`` it is the same import. ``check`` is called
-    twice a second while the file is read. Raises ``ActionRefused``, before anything is written, for a
-    file that is damaged, too large or unknown; a single conversation that can't be read is reported."""
+    imported into this team before.
+
+    Each conversation is a transaction: importing the same file again continues an interrupted
+    import, and for the same ``job`` it is the same import. ``check`` is called twice a second while
+    the file is read, ``keep`` at the end of each transaction (`chat.jobs.actions.keep`). Raises
+    ``ActionRefused``, before anything is written, for a file that is damaged, too large or unknown;
+    a single unreadable conversation is reported.
+    """
     if not access.writable_teams(user).filter(pk=team.pk).exists():
-        words = gettext("You have read-only access. Ask a team owner for write access.")
-        raise ActionRefused(words)
+        raise ActionRefused(access.without_team_text(user))
     messages = read_messages(file, format_name=format_name, known=_known(user, team), check=check)
     with closing(messages):
         found = next(messages)
         assert isinstance(found, Found)
-        work = _Work.begin(user, team, FORMATS[found.format], is_dry_run=is_dry_run, job=job)
+        kind = FORMATS[found.format]
+        work = _Work(user, team, kind, is_dry_run=is_dry_run, job=job, keep=keep)
         work.note_missing(found.missing)
         try:
             for message in messages:
                 assert not isinstance(message, Found)
-                work.take(message)
+                work.add_message(message)
                 if progress is not None:
                     progress(work.report.found, found.total)
-        finally:
-            work.end()
+        except BaseException as error:
+            # Only the last of several attempts stores the result of the import.
+            if not _is_repeated(error):
+                work.end_import()
+            raise
+        work.end_import()
     return work.report
+
+
+def _is_repeated(error: BaseException) -> bool:
+    if isinstance(error, JobStopped):
+        return error.reason != "canceled"
+    if not isinstance(error, Exception) or is_storage_full(error):
+        return False
+    return is_database_unavailable(error)
 
 
 def _known(user: User, team: Team) -> dict[str, dict[str, str]]:
@@ -105,50 +132,52 @@ def _known(user: User, team: Team) -> dict[str, dict[str, str]]:
     return known
 
 
-@dataclass(slots=True, kw_only=True)
 class _Work:
-    """An import under way. ``known``: the digest of what was imported before, by its source id;
-    ``written``: the ids of what this import had created when it was interrupted."""
+    """An import in progress. `known` has the digests of earlier imports by source id; `written` the
+    ids of what this import had created when it was interrupted."""
 
-    user: User
-    team: Team
-    format: Format
-    report: Report
-    budget: Budget
-    batch: Import | None
-    known: dict[str, str] = field(default_factory=dict)
-    written: set[str] = field(default_factory=set)
-
-    @classmethod
-    def begin(
-        cls, user: User, team: Team, found: Format, *, is_dry_run: bool, job: Job | None = None
-    ) -> _Work:
+    def __init__(
+        self,
+        user: User,
+        team: Team,
+        found: Format,
+        *,
+        is_dry_run: bool,
+        job: Job | None = None,
+        keep: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.user, self.team, self.keep = user, team, keep
         sources = ImportedSource.objects.filter(user=user, team=team, format=found.name)
-        report = Report(format=found.name, is_dry_run=is_dry_run)
-        budget = Budget(user=user)
-        work = cls(user=user, team=team, format=found, report=report, budget=budget, batch=None)
-        work.known = dict(sources.values_list("source_id", "digest"))
-        if not is_dry_run:
+        self.known: dict[str, str] = dict(sources.values_list("source_id", "digest"))
+        self.written: set[str] = set()
+        self.report = Report(format=found.name, is_dry_run=is_dry_run)
+        self.budget = Budget(user=user)
+        self.batch: Import | None = None
+        if is_dry_run:
+            return
+        with transaction.atomic():
             before = Import.objects.filter(job=job).first() if job is not None else None
-            work.batch = batch = before or Import.objects.create(
+            self.batch = batch = before or Import.objects.create(
                 user=user, team=team, format=found.name, job=job
             )
-            budget.written_bytes = batch.written_bytes
-            work.written = set(batch.sources.values_list("source_id", flat=True))
-            report.import_id = str(batch.public_id)
-        return work
+            keep()
+        self.budget.written_bytes = batch.written_bytes
+        self.written.update(batch.sources.values_list("source_id", flat=True))
+        self.report.import_id = str(batch.public_id)
 
     def note_missing(self, names: Sequence[str]) -> None:
         words = gettext("The export says that it has this file, and lacks it. Download it again.")
         for name in names:
-            self.report.note(self.report.left_out, shown(name), "", [words])
+            self.report.add_notes(self.report.left_out, shown(name), "", [words])
 
-    def take(self, message: Skipped | Read | Restored) -> None:
+    def add_message(self, message: Skipped | Read | Restored) -> None:
         report = self.report
         report.found += 1
         if isinstance(message, Skipped) and message.reason:
             report.unread += 1
-            report.note(report.not_understood, message.source_id, message.title, [message.reason])
+            report.add_notes(
+                report.not_understood, message.source_id, message.title, [message.reason]
+            )
         elif isinstance(message, Skipped) and not message.identity:
             report.empty += 1
         else:
@@ -169,18 +198,20 @@ class _Work:
             return
         self.known[identity] = digest
         prepared = self._prepared(message)
-        if self.batch is not None and not _written(self.batch, prepared, self.budget):
+        if self.batch is not None and not _written(self.batch, prepared, self.budget, self.keep):
             report.skipped += 1
             return
         report.created += 1
         imported = prepared.imported
         source_id, title = message.source_id, imported.title
-        report.note(report.not_understood, source_id, title, imported.problems)
-        report.note(report.left_out, source_id, title, [*imported.left_out, *prepared.left_out])
+        report.add_notes(report.not_understood, source_id, title, imported.problems)
+        report.add_notes(
+            report.left_out, source_id, title, [*imported.left_out, *prepared.left_out]
+        )
 
     def _prepared(self, message: Read | Restored) -> Prepared:
         if isinstance(message, Read):
-            return _with_pictures(message)
+            return _with_files(message)
         name = message.exported.document.conversation.project
         left_out = []
         if name and project_for(self.user, self.team, name) is None:
@@ -196,7 +227,7 @@ class _Work:
             left_out=left_out,
         )
 
-    def end(self) -> None:
+    def end_import(self) -> None:
         if self.batch is None:
             return
         report = self.report
@@ -212,14 +243,15 @@ class _Work:
             AuditEvent.objects.record(
                 self.user, "import.created", target=self.team.name, count=report.created
             )
+            self.keep()
 
 
-# --- pictures -------------------------------------------------------------------------------------
+# --- files to attach --------------------------------------------------------------------------------
 
 
-def _with_pictures(message: Read) -> Prepared:
+def _with_files(message: Read) -> Prepared:
     imported = message.conversation
-    pictures: dict[str, list[Picture]] = {}
+    files: dict[str, list[NewFile]] = {}
     left_out: list[str] = []
     turns = []
     for turn in imported.turns:
@@ -229,41 +261,49 @@ def _with_pictures(message: Read) -> Prepared:
                 parts.append(part)
                 continue
             try:
-                picture = _picture(part, message.contents)
+                file = _new_file(part, message.contents)
             except ActionRefused as refusal:
                 left_out.append(str(refusal))
-                picture = None
-            if picture is None:
+                file = None
+            if file is None:
                 parts.append(Text(f"📎 {part.name}"))
             else:
-                pictures.setdefault(turn.source_id, []).append(picture)
+                files.setdefault(turn.source_id, []).append(file)
         turns.append(msgspec.structs.replace(turn, parts=tuple(parts)))
     return Prepared(
         imported=msgspec.structs.replace(imported, turns=tuple(turns)),
         identity=message.identity,
         digest=message.digest,
-        pictures=pictures,
+        files=files,
         left_out=left_out,
     )
 
 
-def _picture(file: SentFile, contents: Mapping[str, bytes]) -> Picture | None:
-    """Raises ``ActionRefused`` if it is no picture, or too large."""
-    name = picture_name(file.name)
+def _new_file(file: SentFile, contents: Mapping[str, bytes]) -> NewFile | None:
+    """The file to attach, if its bytes are known. Raises ``ActionRefused`` if it is no image,
+    or too large."""
+    name = file_name(file.name)
     if file.too_large:
-        check_picture_size(name, None)
-    return picture_of(name, contents[file.digest]) if file.digest else None
+        check_file_size(name, None)
+    return new_file(name, contents[file.digest]) if file.digest else None
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
-def _written(batch: Import, prepared: Prepared, budget: Budget) -> bool:
+def _written(batch: Import, prepared: Prepared, budget: Budget, keep: Callable[[], None]) -> bool:
     """Stores one conversation in one transaction, unless another import of this user just has."""
+    before = budget.written_bytes
     try:
-        with transaction.atomic():
+        with (
+            FileContent.objects.writing(prepared.contents) as contents,
+            transaction.atomic(),
+        ):
+            budget.keep_files(contents)
             _write(batch, prepared, budget)
+            keep()
     except IntegrityError:
+        budget.written_bytes = before
         sources = ImportedSource.objects.filter(user=batch.user, team=batch.team)
         if not sources.filter(format=batch.format, source_id=prepared.identity).exists():
             raise
@@ -277,7 +317,7 @@ def _write(batch: Import, prepared: Prepared, budget: Budget) -> None:
     written = (
         restore(batch, imported, budget)
         if isinstance(imported, Exported)
-        else write(batch, imported, prepared.pictures, budget)
+        else write(batch, imported, prepared.files, budget)
     )
     if written.leaf is not None:
         choose_path(batch.user, written.leaf)
@@ -293,7 +333,7 @@ def _write(batch: Import, prepared: Prepared, budget: Budget) -> None:
         last_message=written.last_message,
         names=written.names,
     )
-    # With the conversation, so that an import that is begun again goes on counting.
+    # The count is stored with the conversation, so that a repeated import continues it.
     Import.objects.filter(pk=batch.pk).update(written_bytes=budget.written_bytes)
     notify.publish_after_commit(notify.room_topic(room.public_id))
 
@@ -303,15 +343,22 @@ def _write(batch: Import, prepared: Prepared, budget: Budget) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """How many conversations were deleted, and those that stay because they were continued."""
+    """The number of deleted conversations, and those that stay because they were continued."""
 
     deleted: int
     kept: Sequence[Conversation]
 
 
-def undo(user: User, batch: Import, *, progress: Progress | None = None) -> Undone:
+def undo(
+    user: User,
+    batch: Import,
+    *,
+    progress: Progress | None = None,
+    keep: Callable[[], None] = lambda: None,
+) -> Undone:
     """Deletes the conversations of an import that nobody has continued. They can be imported again.
-    May be interrupted and repeated. The caller has loaded the import through `access.get_import`."""
+    The caller has loaded the import through `access.get_import`. Can be interrupted and
+    repeated."""
     deleted = 0
     kept = []
     total = batch.sources.count()
@@ -329,9 +376,11 @@ def undo(user: User, batch: Import, *, progress: Progress | None = None) -> Undo
                 delete(user, room)
                 deleted += 1
             source.delete()
+            keep()
     with transaction.atomic():
         Import.objects.filter(pk=batch.pk).update(undone_at=timezone.now())
         AuditEvent.objects.record(user, "import.undone", target=batch.team.name, count=deleted)
+        keep()
     return Undone(deleted=deleted, kept=kept)
 
 

@@ -1,7 +1,7 @@
-"""An export as it was uploaded: a JSON file, or a ZIP archive with JSON files and pictures.
+"""An uploaded export: a JSON file, or a ZIP archive with JSON files and pictures.
 
-Nothing in it is trusted. Everything that its directory says is checked before anything is unpacked,
-members are only read as a stream, up to the size that was checked, and no name is ever used on disk.
+Nothing in it is trusted. The whole directory is checked before anything is unpacked, members are
+only read as a stream, up to the size that was checked, and no name is ever used on disk.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from chat.imports.limits import (
 from chat.imports.slices import Outline, Stream, outline, slices
 from chat.imports.words import gettext
 
-# Names in archives may be in this one. It is loaded now, because a child can't open files later.
+# Names in archives may have this encoding. It is loaded now, because a child can't open files
+# later.
 codecs.lookup("cp437")
 
 _DIRECTORY_END = b"PK\x05\x06"
@@ -52,13 +53,13 @@ _LOCATOR_64 = b"PK\x06\x07"
 _LONGEST_COMMENT = 65_535
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _NESTED = re.compile(r"\.(zip|gz|tgz|tar|bz2|xz|7z|rar|zst)$", re.IGNORECASE)
-# ChatGPT and Claude; ChatGPT splits large ones: conversations-003.json.
+# Names of ChatGPT and Claude; ChatGPT splits large ones: conversations-003.json.
 _CONVERSATIONS = re.compile(r"conversations([-_]\d+)?\.json", re.IGNORECASE)
 # ChatGPT's list of the files of an export.
 _MANIFEST = "export_manifest.json"
 MANIFEST_BYTES = 16 * MEGABYTE
 _JSON = re.compile(r".+\.json", re.IGNORECASE)
-# Escapes; the group is half of a character that has no other half.
+# Escapes; the group is half of a surrogate pair without the other half.
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -66,14 +67,14 @@ _ESCAPE = re.compile(
 )
 # Emoji and some scripts need them.
 _JOINERS = "\u200c\u200d"
-# ChatGPT's files are called by their ids, with or without their names behind them.
+# ChatGPT's files are named by their ids, some with their original names appended.
 _FILE_ID = re.compile(r"file[-_][0-9A-Za-z]{4,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A JSON file, and where its conversations are in it; or why it can't be read, if the others of the
-    archive can do without it."""
+    """A JSON file, and the place of its conversations in it; or the reason why it can't be read, if
+    the others of the archive can be imported without it."""
 
     name: str
     outline: Outline
@@ -81,7 +82,8 @@ class Document:
 
 
 class Archive:
-    """The file, opened and checked. Raises ``Refused``. Close it, or use it as a context."""
+    """The file, opened and checked. Raises ``Refused``. Close it, or use it as a context
+    manager."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -111,8 +113,8 @@ class Archive:
             self._zip.close()
 
     def documents(self) -> Iterator[Document]:
-        """The JSON files that may have conversations, one after the other. Raises ``Refused`` for one
-        that is not complete."""
+        """The JSON files that may have conversations, one after the other. Raises ``Refused`` for
+        an incomplete one."""
         names = [""] if self._zip is None else self._documents()
         problems = []
         for name in names:
@@ -121,7 +123,8 @@ class Archive:
                     yield Document(name=name, outline=_outline(name, stream))
             except Refused as refusal:
                 problems.append(str(refusal))
-                # A part of a split export is missed by the others; a file of its own is not.
+                # An archive that lacks a part of a split export is refused; other files may be
+                # unreadable.
                 if _CONVERSATIONS.fullmatch(_base(name)) or len(problems) == len(names):
                     raise
                 yield Document(name=name, outline=Outline(), problem=str(refusal))
@@ -147,7 +150,7 @@ class Archive:
         raise Refused(gettext("The archive contains no JSON file with conversations."))
 
     def missing(self) -> list[str]:
-        """Files with conversations that ChatGPT's list of files names and the archive lacks."""
+        """Files with conversations that are in ChatGPT's list of files and not in the archive."""
         listed = self._by_name.get(_MANIFEST)
         if self._zip is None or listed is None or self.size_of(listed) > MANIFEST_BYTES:
             return []
@@ -159,14 +162,14 @@ class Archive:
         return sorted(bases - self._by_name.keys())
 
     def member(self, name_or_id: str) -> str:
-        """The member with this name, or of this id of ChatGPT; empty if there is none."""
+        """The member with this name, or with this id of ChatGPT; empty if there is none."""
         found = _FILE_ID.search(name_or_id)
         return (self._by_id.get(found[0]) if found else None) or self._by_name.get(
             _base(name_or_id), ""
         )
 
     def read(self, name: str) -> bytes:
-        """The bytes of a member. Raises ``Refused`` where they are not what the directory says."""
+        """The bytes of a member. Raises ``Refused`` if they don't match the directory."""
         with self._open(name) as stream:
             return stream.read(self.size_of(name))
 
@@ -198,7 +201,7 @@ class Archive:
 
 
 class _Member:
-    """A member while it is read: no more than was announced, and checked, and no less."""
+    """A member while it is read. It must have exactly the size that was announced and checked."""
 
     def __init__(self, name: str, stream: IO[bytes], size: int) -> None:
         self._name = name
@@ -230,7 +233,7 @@ def _damage(name: str) -> Iterator[None]:
 
 
 def _texts_in(value: Json) -> Iterator[str]:
-    """All texts, wherever they are: the list has changed its form."""
+    """All texts, at any depth, because the form of the list has changed."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -251,7 +254,7 @@ def parse(item: bytes | None) -> Json:
         return msgspec.json.decode(item)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
-    # What is no strict JSON: halves of characters, NaN and raw control characters.
+    # Strict JSON has no halves of surrogate pairs, NaN and raw control characters.
     item = _ESCAPE.sub(lambda found: rb"\ufffd" if found[1] else found[0], item)
     try:
         try:
@@ -281,8 +284,8 @@ def _open_zip(file: BinaryIO, size: int) -> zipfile.ZipFile:
 
 
 def _directory_bytes(file: BinaryIO, size: int) -> int:
-    """The size of the directory, before it is read: a small file may announce millions of members. It is
-    announced in up to three places, and libraries differ in which one they believe, so the largest
+    """The size of the directory, before it is read: a small file may announce millions of members.
+    Up to three places announce it, and libraries differ in which one they use, so the largest
     counts."""
     start = max(0, size - _LONGEST_COMMENT - 22)
     file.seek(start)
@@ -296,16 +299,17 @@ def _directory_bytes(file: BinaryIO, size: int) -> int:
         file.seek(locator)
         signature, _, offset = struct.unpack("<4sIQ", file.read(16))
         if signature == _LOCATOR_64:
-            # Where the locator says, and right before it, where Python's `zipfile` looks.
+            # The record may be at the place in the locator, or right before it, where Python's
+            # `zipfile` reads it.
             records = [_directory_bytes_64(file, at, size) for at in (offset, locator - 56)]
-            # The largest number that fits only says that a record has the right one.
+            # The largest number that fits means that the size is in the record.
             announced = [each for each in announced if each != _IN_RECORD_64 or not any(records)]
             announced += records
     return max(announced)
 
 
 def _directory_bytes_64(file: BinaryIO, offset: int, size: int) -> int:
-    """What a ZIP64 record says, or 0 if there is none."""
+    """The size in a ZIP64 record, or 0 if there is no record."""
     if not 0 <= offset <= size - 56:
         return 0
     file.seek(offset)
@@ -315,7 +319,7 @@ def _directory_bytes_64(file: BinaryIO, offset: int, size: int) -> int:
 
 
 def _checked(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """The files of the archive by name, if nothing about any of them is suspicious."""
+    """The files of the archive by name. Raises ``Refused`` if one is suspicious."""
     members = archive.infolist()
     if len(members) > MOST_MEMBERS:
         raise Refused(_too_many(MOST_MEMBERS))
@@ -338,8 +342,8 @@ def _checked(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
 
 
 def _problem(info: zipfile.ZipInfo) -> str:
-    """What is wrong with a member, with a place for its name; empty if nothing is."""
-    # `zipfile` cuts names at NUL and turns the separators of this system.
+    """The problem with a member, with a placeholder for its name; empty if there is none."""
+    # `zipfile` cuts names at NUL and replaces this system's separators.
     path = info.orig_filename.replace("\\", "/")
     kind = stat.S_IFMT(info.external_attr >> 16)
     if path.startswith("/") or re.match("[A-Za-z]:", path) or "\x00" in path:
@@ -347,7 +351,7 @@ def _problem(info: zipfile.ZipInfo) -> str:
     if ".." in PurePosixPath(path).parts:
         return gettext("The archive contains a path that leads out of it: “%(name)s”.")
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        return gettext("The archive contains a link or a device: “%(name)s”.")
+        return gettext("The archive contains a symbolic link or device file: “%(name)s”.")
     if info.flag_bits & 0x1:
         return gettext("The archive contains an encrypted file: “%(name)s”. Extract it first.")
     if info.compress_type not in _METHODS:
@@ -373,14 +377,15 @@ def _outline(name: str, stream: Stream) -> Outline:
         words = gettext("The file has more than %(limit)s conversations.")
         raise Refused(words % {"limit": f"{MOST_CONVERSATIONS:,}"}) from None
     except slicing.TooDeep:
-        raise Refused(_too_deep()) from None
+        words = gettext("The JSON is nested more than %(limit)d levels deep.")
+        raise Refused(words % {"limit": MOST_DEPTH}) from None
     except slicing.NotJson:
-        raise Refused(not_known(name)) from None
+        raise Refused(_not_known(name)) from None
     except slicing.Incomplete:
         raise Refused(_incomplete(name)) from None
 
 
-# --- sentences ------------------------------------------------------------------------------------
+# --- messages ------------------------------------------------------------------------------------
 
 
 def _too_large(limit_bytes: int) -> str:
@@ -392,15 +397,10 @@ def _too_many(limit: int) -> str:
     return gettext("The archive has too many files (limit: %(limit)s).") % {"limit": f"{limit:,}"}
 
 
-def _too_deep() -> str:
-    words = gettext("The JSON is nested more than %(limit)d levels deep.")
-    return words % {"limit": MOST_DEPTH}
-
-
-def not_known(name: str = "") -> str:
+def _not_known(name: str) -> str:
     if name:
         return gettext("“%(name)s” in the archive is no JSON.") % {"name": shown(name)}
-    return gettext("The file is not an export in a known format: neither JSON nor a ZIP archive.")
+    return gettext("This file isn’t a supported export: it is neither JSON nor a ZIP archive.")
 
 
 def _damaged(name: str) -> str:

@@ -1,4 +1,4 @@
-"""A conversation as every reader hands it over, whatever product it comes from. Pure values."""
+"""A conversation as all readers return it, whatever product it comes from. Pure values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Call(Struct, frozen=True, kw_only=True, tag="call"):
 
 
 class Output(Struct, frozen=True, kw_only=True, tag="output"):
-    """What a tool returned, as long as it has not been joined to its call (`chat.imports.tree`)."""
+    """The result of a tool before it is joined to its call (`chat.imports.tree`)."""
 
     text: str
     tool: str = ""
@@ -42,7 +42,7 @@ class Output(Struct, frozen=True, kw_only=True, tag="output"):
 
 
 class File(Struct, frozen=True, kw_only=True, tag="file"):
-    """A file of a turn: a ``member`` of the archive, or ``data`` in base64, or neither if the export
+    """A file of a turn: a ``member`` of the archive, or ``data`` in base64; neither if the export
     has only its name."""
 
     name: str
@@ -51,8 +51,8 @@ class File(Struct, frozen=True, kw_only=True, tag="file"):
 
 
 class SentFile(Struct, frozen=True, kw_only=True, tag="sent"):
-    """A file on the way from the reader: its bytes went ahead under ``digest``, a SHA-256; without one
-    the export has only its name, or it is ``too_large``."""
+    """A reference to a file whose bytes were sent before, under ``digest`` (SHA-256). Without a
+    digest the export has only its name, or it is ``too_large``."""
 
     name: str
     digest: str = ""
@@ -72,7 +72,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     author: str = ""
     model: str = ""
     created_at: datetime | None = None
-    # Why the answer failed, if it did.
+    # The error, if the answer failed.
     error: str = ""
 
     @property
@@ -81,8 +81,8 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 
 class Conversation(Struct, frozen=True, kw_only=True):
-    """``turns`` stand in the order in which they are created: parents first, siblings in the order of
-    the source. ``leaf`` is the last turn of the branch that the source shows."""
+    """``turns`` are in the order of creation: parents first, siblings in the order of the source.
+    ``leaf`` is the last turn of the branch that the source shows."""
 
     source_id: str
     title: str
@@ -91,13 +91,13 @@ class Conversation(Struct, frozen=True, kw_only=True):
     created_at: datetime | None = None
     updated_at: datetime | None = None
     system_prompt: str = ""
-    # What was not understood in it, and files that the export does not contain.
+    # Unknown content, and files that the export does not contain.
     problems: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
-        """Changes with the title and with the turns; not with what a product adds about them."""
+        """A digest of the title and the turns, without the product's data about them."""
         return hashlib.sha256(_encode([self.title, self.turns])).hexdigest()
 
 
@@ -105,4 +105,4 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Unreadable(Exception):
-    """One conversation can't be read. ``str()`` says why, for people."""
+    """One conversation can't be read. ``str()`` is the reason, for people."""

@@ -1,7 +1,7 @@
 """JSON of any depth, read without recursion.
 
-It is slower than the parsers of the libraries, which end at about a thousand levels: LibreChat nests each
-message in the one before it.
+This is slower than the parsers of libraries, which allow about a thousand levels: LibreChat nests
+each message in the one before it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeAlias
 
 from chat.events import Json
 
-# A string, a bracket or a sign, or anything else up to the next of these.
+# A string, a bracket or a sign, or a run of other characters.
 _WORD = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}:,"]|[^\s\[\]{}:,"]++', re.DOTALL)
 _CLOSES = {"]": list, "}": dict}
-# What may come next: a value, or the end of a container, or both; the name of a member.
+# The next word: a value, the end of a container, or both; the name of a member.
 _Next: TypeAlias = Literal["value", "first", "name", "colon", "comma"]
 
 
@@ -24,19 +24,19 @@ def loads(text: str) -> Json:
     NaN and infinities become null."""
     reading = _Reading()
     for found in _WORD.finditer(text):
-        reading.take(found[0])
+        reading.read_word(found[0])
     return reading.value()
 
 
 class _Reading:
     def __init__(self) -> None:
         self._root: list[Any] = []
-        # The containers that are open, and for each the name whose value comes next.
+        # The open containers, and for each the name of the next value.
         self._open: list[Any] = [self._root]
         self._names: list[str] = [""]
         self._next: _Next = "value"
 
-    def take(self, word: str) -> None:
+    def read_word(self, word: str) -> None:
         if word in _CLOSES:
             self._close(word)
         elif word == ",":

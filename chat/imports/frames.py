@@ -1,32 +1,37 @@
 """Frames for the pipe between the reader of an export and the import: a letter, and JSON or bytes.
 
-A conversation comes in several frames, so that the process that takes them never decodes megabytes at
-once: its files, its turns and events, and at last the frame that ends it.
+A conversation is sent in several frames, so that the receiving process never decodes megabytes at
+once: its files, its turns and events, and finally the frame that ends it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from chat import events
 from chat.exports import format as form
-from chat.imports.conversations import Conversation, Turn
+from chat.imports.conversations import Conversation, SentFile, Turn
 from chat.imports.formats.tributary import Exported, Log
 from chat.imports.limits import Limits
 
-# The most bytes of turns and events in one frame. A longer one comes alone.
+# The most bytes of turns and events in one frame. A longer one has a frame of its own.
 BATCH_BYTES = 512 * 1024
-_DIGEST_BYTES = 32
+
+
+class Broken(Exception):
+    """The reader was compromised by the file, or has a defect."""
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """The order for the reader. ``known`` has, by format, the digests of what was imported before, by
-    identity: of those nothing but the digest is wanted."""
+    """The order for the reader. ``known`` has the digests of earlier imports by format and
+    identity; of those conversations only the digest is returned."""
 
     format_name: str = ""
     known: dict[str, dict[str, str]] = {}
@@ -36,8 +41,8 @@ class Order(Struct, frozen=True, kw_only=True):
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """First: the format of the file, the number of conversations in it, and files that it says to have
-    and lacks."""
+    """The first message: the format, the number of conversations, and missing files that the export
+    lists."""
 
     format: str
     total: int
@@ -45,7 +50,7 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 class Skipped(Struct, frozen=True, kw_only=True):
-    """A conversation that is not there: known (with its ``digest``), empty, or unreadable (with the
+    """A conversation that is not sent: known (with its ``digest``), empty, or unreadable (with the
     ``reason``)."""
 
     source_id: str
@@ -56,7 +61,7 @@ class Skipped(Struct, frozen=True, kw_only=True):
 
 
 class Read(Struct, frozen=True, kw_only=True):
-    """A conversation of another product. The bytes of its files are in ``contents``, by SHA-256."""
+    """A conversation of another product, with the bytes of its files by SHA-256 in ``contents``."""
 
     source_id: str
     identity: str
@@ -74,35 +79,17 @@ class Restored(Struct, frozen=True, kw_only=True):
     exported: Exported
 
 
-class _LogHead(Struct, frozen=True, kw_only=True):
-    result: events.Result
-    is_ended_here: bool
-
-
-class _ExportHead(Struct, frozen=True, kw_only=True):
-    """The rest of a `Restored`, whose turns, events and files went ahead."""
-
-    source_id: str
-    identity: str
-    digest: str
-    title: str
-    document: form.Export
-    logs: dict[UUID, _LogHead]
-    left_out: tuple[str, ...]
-    problems: tuple[str, ...]
-
-
 Message: TypeAlias = Found | Skipped | Read | Restored
 Value = TypeVar("Value")
 
 _encode = msgspec.json.encode
 
 
-# --- of the reader --------------------------------------------------------------------------------
+# --- in the reader --------------------------------------------------------------------------------
 
 
 def encode(message: Message) -> Iterator[bytes]:
-    """The frames of a message. Raises ``ValueError`` for what JSON can't hold."""
+    """The frames of a message. Raises ``ValueError`` for values that JSON can't hold."""
     if isinstance(message, Found):
         yield b"F" + _encode(message)
     elif isinstance(message, Skipped):
@@ -110,8 +97,8 @@ def encode(message: Message) -> Iterator[bytes]:
     elif isinstance(message, Read):
         yield from _contents(message.contents)
         yield from (b"T" + each for each in _batches(message.conversation.turns))
-        head = msgspec.structs.replace(message.conversation, turns=())
-        yield b"C" + _encode(msgspec.structs.replace(message, conversation=head, contents={}))
+        head = replace(message.conversation, turns=())
+        yield b"C" + _encode(replace(message, conversation=head, contents={}))
     else:
         yield from _export(message)
 
@@ -124,30 +111,18 @@ def _export(message: Restored) -> Iterator[bytes]:
         yield from (b"E" + run_id.bytes + each for each in _batches(log.entries))
     yield from (b"G" + each for each in _batches(document.turns))
     turns, document.turns = document.turns, []
-    head = _ExportHead(
-        source_id=message.source_id,
-        identity=message.identity,
-        digest=message.digest,
-        title=exported.title,
-        document=document,
-        logs={
-            run_id: _LogHead(result=log.result, is_ended_here=log.is_ended_here)
-            for run_id, log in exported.logs.items()
-        },
-        left_out=exported.left_out,
-        problems=exported.problems,
-    )
-    yield b"X" + _encode(head)
+    logs = {run_id: replace(log, entries=[]) for run_id, log in exported.logs.items()}
+    head = replace(exported, logs=logs, contents={})
+    yield b"X" + _encode(replace(message, exported=head))
     document.turns = turns
 
 
 def _contents(contents: dict[str, bytes]) -> Iterator[bytes]:
-    for digest, body in contents.items():
-        yield b"B" + bytes.fromhex(digest) + body
+    for body in contents.values():
+        yield b"B" + body
 
 
 def _batches(values: Iterable[object]) -> Iterator[bytes]:
-    """JSON lists of the values."""
     batch: list[bytes] = []
     size = 0
     for value in values:
@@ -161,29 +136,36 @@ def _batches(values: Iterable[object]) -> Iterator[bytes]:
         yield b"[" + b",".join(batch) + b"]"
 
 
-# --- of the process that takes them ---------------------------------------------------------------
+# --- in the receiving process ---------------------------------------------------------------------
 
 _found = msgspec.json.Decoder(Found)
 _skipped = msgspec.json.Decoder(Skipped)
 _read = msgspec.json.Decoder(Read)
-_export_head = msgspec.json.Decoder(_ExportHead)
+_restored = msgspec.json.Decoder(Restored)
 _turns = msgspec.json.Decoder(list[Turn])
 _form_turns = msgspec.json.Decoder(list[form.Turn])
 _events = msgspec.json.Decoder(list[events.Event])
 
 
-def decode(frames: Iterable[bytes]) -> Iterator[Message]:
-    """The messages of these frames. Raises ``ValueError`` for frames that no reader of ours gives."""
-    parts = _Parts()
+def decode(frames: Iterable[bytes], *, most_bytes: int) -> Iterator[Message]:
+    """The messages of these frames. Raises ``Broken`` for frames that our reader never sends,
+    including more than ``most_bytes`` for one message: its parts are held until it is complete."""
+    parts, size = _Parts(), 0
     for frame in frames:
-        message = parts.take(frame[:1], frame[1:])
+        size += len(frame)
+        if size > most_bytes:
+            raise Broken
+        try:
+            message = parts.add_frame(frame[:1], frame[1:])
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise Broken from error
         if message is not None:
             yield message
-            parts = _Parts()
+            parts, size = _Parts(), 0
 
 
 class _Parts:
-    """The parts of a conversation that went ahead of it."""
+    """The parts of a conversation that were sent before it."""
 
     def __init__(self) -> None:
         self._contents: dict[str, bytes] = {}
@@ -191,19 +173,22 @@ class _Parts:
         self._form_turns: list[form.Turn] = []
         self._events: dict[UUID, list[events.Event]] = {}
 
-    def take(self, kind: bytes, body: bytes) -> Message | None:
+    def add_frame(self, kind: bytes, body: bytes) -> Message | None:
         if kind == b"F":
             return _found.decode(body)
         if kind == b"S":
             return _skipped.decode(body)
         if kind == b"C":
             read = _read.decode(body)
-            whole = msgspec.structs.replace(read.conversation, turns=tuple(self._turns))
-            return msgspec.structs.replace(read, conversation=whole, contents=self._contents)
+            sent = (part for turn in self._turns for part in turn.parts)
+            self._require(part.digest for part in sent if isinstance(part, SentFile))
+            whole = replace(read.conversation, turns=tuple(self._turns))
+            return replace(read, conversation=whole, contents=self._contents)
         if kind == b"X":
-            return self._restored(_export_head.decode(body))
+            return self._whole_export(_restored.decode(body))
         if kind == b"B":
-            self._contents[body[:_DIGEST_BYTES].hex()] = body[_DIGEST_BYTES:]
+            # The digest is calculated here: the reader could claim that of somebody else's file.
+            self._contents[hashlib.sha256(body).hexdigest()] = body
         elif kind == b"T":
             self._turns += _turns.decode(body)
         elif kind == b"G":
@@ -214,30 +199,21 @@ class _Parts:
             raise ValueError(kind)
         return None
 
-    def _restored(self, head: _ExportHead) -> Restored:
-        document = head.document
-        document.turns = self._form_turns
-        logs = {run_id: self._log(run_id, log) for run_id, log in head.logs.items()}
-        exported = Exported(
-            source_id=head.source_id,
-            title=head.title,
-            digest=head.digest,
-            document=document,
-            logs=logs,
-            contents=self._contents,
-            left_out=head.left_out,
-            problems=head.problems,
-        )
-        return Restored(
-            source_id=head.source_id,
-            identity=head.identity,
-            digest=head.digest,
-            exported=exported,
-        )
+    def _require(self, digests: Iterable[str]) -> None:
+        """Raises ``ValueError`` for files whose bytes were not sent."""
+        if any(digest and digest not in self._contents for digest in digests):
+            raise ValueError
 
-    def _log(self, run_id: UUID, head: _LogHead) -> Log:
+    def _whole_export(self, read: Restored) -> Restored:
+        document = read.exported.document
+        self._require(file.sha256 for file in document.files)
+        document.turns = self._form_turns
+        logs = {run_id: self._log(run_id, log) for run_id, log in read.exported.logs.items()}
+        return replace(read, exported=replace(read.exported, logs=logs, contents=self._contents))
+
+    def _log(self, run_id: UUID, head: Log) -> Log:
         entries = self._events.get(run_id, [])
         end = entries[-1] if entries else None
-        # The result of a log is that of its last event, the same object: both are changed together.
+        # The result of a log and that of its last event are one object: both are changed together.
         result = end.result if isinstance(end, events.ChatEnd) else head.result
-        return Log(entries=entries, result=result, is_ended_here=head.is_ended_here)
+        return replace(head, entries=entries, result=result)

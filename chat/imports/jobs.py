@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 
 from django.conf import settings
 from django.db import transaction
@@ -20,23 +21,23 @@ from chat.jobs.kinds import Task
 from chat.models import Import, Job, JobKind, JobStatus, Membership, Team, User
 from chat.models.team import WRITING_ROLES
 
-# An uploaded file is kept for so long until it is imported.
+# An uploaded file is kept for this time until it is imported.
 FILE_DAYS = 1.0
-# The report of an import is kept for so long; the import can be undone also later.
+# The report of an import is kept for this time; the import can also be undone later.
 REPORT_DAYS = 30.0
-# Notes of each kind that the report on the page has. A command prints all of them.
+# The report on the page has this many notes of each kind. A command prints all of them.
 MOST_NOTES = 100
-# The result of a job has under this name the digest of the bytes on which the reader was killed.
+# Name in a job's result of the digest of the bytes on which the reader was killed.
 _KILLED = "killed_sha256"
-# The memory that the reader had then: with more of it, the same bytes are read again.
+# Name of the reader's memory limit then: with a higher limit, the same bytes are read again.
 _KILLED_AT = "killed_memory_bytes"
 
 
-# --- of people ------------------------------------------------------------------------------------
+# --- for people ----------------------------------------------------------------------------------
 
 
 def check_again(job: Job, team: Team) -> None:
-    """Checks a file for another team: what was imported before is another question there."""
+    """Checks a file for another team, into which other conversations were imported before."""
     if job.kind != JobKind.CHECK or job.status != JobStatus.DONE:
         raise ActionRefused(_changed_meanwhile())
     if not actions.queue(job, JobKind.CHECK, days=FILE_DAYS, team=team, result={}):
@@ -64,10 +65,10 @@ def start_undo(user: User, batch: Import) -> None:
 
 
 def _changed_meanwhile() -> str:
-    return gettext("This has changed meanwhile. Reload the page.")
+    return gettext("This was changed in the meantime. Reload the page.")
 
 
-# --- of runners -----------------------------------------------------------------------------------
+# --- for runners ---------------------------------------------------------------------------------
 
 
 def check(task: Task) -> JsonObject:
@@ -101,6 +102,7 @@ def _read(task: Task, *, is_dry_run: bool) -> Report:
                 progress=advance,
                 check=check,
                 job=None if is_dry_run else job,
+                keep=partial(actions.keep, job, task.lease),
             )
         except ReaderKilled:
             memory_bytes = settings.IMPORT_MEMORY_BYTES
@@ -110,8 +112,8 @@ def _read(task: Task, *, is_dry_run: bool) -> Report:
 
 
 def _refuse_tried(job: Job) -> None:
-    """Raises ``ActionRefused`` for bytes on which the reader was killed before: it would be again. The
-    digest is only calculated if a file of the same length was such a one."""
+    """Raises ``ActionRefused`` for bytes on which the reader was killed before, and would be again.
+    The digest is only calculated if such a file has the same length."""
     enough = {f"result__{_KILLED_AT}__gte": settings.IMPORT_MEMORY_BYTES}
     tried = Job.objects.filter(size_bytes=job.size_bytes, **enough)
     before = dict(tried.values_list(f"result__{_KILLED}", "error"))
@@ -125,14 +127,20 @@ def _digest_of(job: Job) -> str:
 
 
 def _may_import(job: Job) -> bool:
-    """Asked before each conversation, because an import may take hours."""
+    """Whether the person may still write in the team: checked before each conversation, because an
+    import may take hours."""
     writers = Membership.objects.filter(role__in=WRITING_ROLES, user__is_active=True)
     return writers.filter(user=job.user_id, team=job.team_id).exists()
 
 
 def run_undo(task: Task) -> JsonObject:
     batch = Import.objects.select_related("team").get(job=task.job)
-    undone = undo(task.job.user, batch, progress=task.advance)
+    undone = undo(
+        task.job.user,
+        batch,
+        progress=task.advance,
+        keep=partial(actions.keep, task.job, task.lease),
+    )
     kept: Sequence[JsonObject] = [
         {"conversation": str(room.public_id), "title": room.title}
         for room in undone.kept[:MOST_NOTES]
@@ -146,7 +154,7 @@ def run_undo(task: Task) -> JsonObject:
 
 
 def _report(report: Report) -> JsonObject:
-    """The report as the page shows it, with the number of its notes and the first of them."""
+    """The report for the page, with the number of its notes and the first of them."""
     found = report.as_json()
     for name in ("changed", "not_understood", "left_out"):
         notes = found[name]

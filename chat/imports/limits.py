@@ -1,4 +1,5 @@
-"""Limits of a file to import. The reader's child gets those that are settings with its order."""
+"""Limits of a file to import. The reader's child receives those that are settings with its
+order."""
 
 from __future__ import annotations
 
@@ -14,14 +15,15 @@ TOTAL_BYTES = 8192 * MEGABYTE
 MOST_MEMBERS = 50_000
 # The archive's directory is read as a whole; an entry has about 100 bytes.
 DIRECTORY_BYTES = 16 * MEGABYTE
-# JSON of conversations shrinks to a fifth or a twentieth, a bomb to a thousandth. Small members may
-# be as repetitive as they like.
+# JSON of conversations shrinks to a fifth or a twentieth, a bomb to a thousandth. Small members
+# have no limit.
 MOST_RATIO = 150
 RATIO_FROM_BYTES = MEGABYTE
-# A message that is nested in the one before it adds two.
+# A message that is nested in the one before it adds two levels.
 MOST_DEPTH = 5000
 MOST_CONVERSATIONS = 50_000
-# Texts, calls and files of one conversation. Its messages are limited as well, but each has many.
+# Texts, calls and files of one conversation. The number of messages is limited as well, but each
+# has many parts.
 MOST_PARTS = 200_000
 
 

@@ -1,7 +1,7 @@
 """Reads an export, in a child process (`chat.core.isolation`): no Django, no database, no keys.
 
-Everything that an import does with the bytes of a file stands here and below: the archive, the JSON, the
-formats, and the files of conversations. What comes out are values whose types are checked.
+Everything that handles the bytes of a file is in this module or imported by it: the archive, the
+JSON, the formats, and the files of conversations. Its output is values whose types are checked.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _order = msgspec.json.Decoder(Order)
 
 
 def read_export(file: BinaryIO, order: bytes) -> Iterator[bytes]:
-    """The frames of an export. Raises ``Refused`` before the first of them for a file that is damaged,
-    too large or unknown; a single conversation that can't be read is one frame that says why."""
+    """The frames of an export. Raises ``Refused`` before the first frame for a file that is
+    damaged, too large or unknown; a single unreadable conversation is one frame with the reason."""
     wanted = _order.decode(order)
     limits.use_limits(wanted.limits)
     use_language(wanted.language, wanted.catalogs)
@@ -54,8 +54,8 @@ def _frames(file: BinaryIO, wanted: Order) -> Iterator[bytes]:
 
 
 def _examine(archive: Archive, format_name: str) -> tuple[Format, list[Document]]:
-    """The format, and the JSON files that have conversations. All files are looked at once, so that
-    nothing is written of an export that is damaged."""
+    """The format, and the JSON files that have conversations. All files are checked first, so that
+    nothing is written of a damaged export."""
     wanted = FORMATS[format_name] if format_name else None
     found: dict[str, Format] = {}
     documents = []
@@ -99,8 +99,8 @@ def _values(items: Iterable[bytes | None]) -> Iterator[Json]:
 
 
 class _Work:
-    """The conversations of a file, one after the other. ``known`` has the digests of those that are
-    not wanted again, by identity."""
+    """The conversations of a file, one after the other. ``known`` has the digests of earlier
+    imports by identity."""
 
     def __init__(self, archive: Archive, found: Format, known: dict[str, str]) -> None:
         self._archive = archive
@@ -109,7 +109,7 @@ class _Work:
         self._count = 0
 
     def frames_of_problem(self, document: Document) -> Iterator[bytes]:
-        """A file of an archive that can't be read, instead of the conversation that was in it."""
+        """An unreadable file of an archive, in place of the conversation in it."""
         self._count += 1
         name = shown(document.name)
         yield from encode(Skipped(source_id=name, title="", reason=document.problem))
@@ -180,7 +180,7 @@ def _values_in(value: Json) -> int:
 
 
 class _Files:
-    """The files of one conversation. Each picture is sent once, however often it is shown."""
+    """The files of one conversation. Each picture is sent once, however often it occurs."""
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
@@ -201,7 +201,7 @@ class _Files:
         try:
             body = base64.b64decode(part.data, validate=True)
         except (binascii.Error, ValueError):
-            # Said to be a picture, and refused as one that is none.
+            # This body is later refused as no picture.
             body = b"\x00" if part.data else b""
         return SentFile(name=part.name, digest=self._kept(part.name, body))
 

@@ -1,4 +1,4 @@
-"""Reading of values of JSON that somebody else wrote: the wrong type is the same as nothing."""
+"""Reading of values of untrusted JSON: a wrong type counts as missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chat.imports.conversations import Call
 # Later than any time in seconds (the year 5138), earlier than any in milliseconds (1973).
 _LATEST_SECONDS = 1e11
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
-# That of the column; longer ones are no ids.
+# The length of the column; longer values are no ids.
 ID_LENGTH = 200
 
 
@@ -26,7 +26,7 @@ def string(value: Json) -> str:
 
 
 def text_in(value: Json, *names: str) -> str:
-    """The first member of these that is a text with content."""
+    """The first of these members that is a text with content."""
     members = value if isinstance(value, dict) else {}
     return next((found for name in names if (found := string(members.get(name)))), "")
 
@@ -54,7 +54,7 @@ def identifier(value: Json) -> str:
 
 
 def id_in(value: Json, *names: str) -> str:
-    """The first member of these that is an identifier."""
+    """The first of these members that is an identifier."""
     members = value if isinstance(value, dict) else {}
     return next((found for name in names if (found := identifier(members.get(name)))), "")
 
@@ -64,7 +64,7 @@ def ids_in(value: Json, name: str) -> list[str]:
 
 
 def time_in(value: Json, *names: str) -> datetime | None:
-    """A moment: seconds or milliseconds since 1970, or ISO 8601. Impossible ones are nothing."""
+    """A time: seconds or milliseconds since 1970, or ISO 8601; ``None`` for an impossible one."""
     members = value if isinstance(value, dict) else {}
     return next((found for name in names if (found := moment(members.get(name)))), None)
 
@@ -85,7 +85,8 @@ def moment(value: Json) -> datetime | None:
 
 
 def arguments_of(value: Json, *, name: str = "input") -> JsonObject:
-    """The arguments of a call: an object, or its JSON; anything else stands under ``name``."""
+    """The arguments of a call: an object, or its JSON; anything else becomes the member
+    ``name``."""
     if isinstance(value, str):
         try:
             value, _ = read_json(value)
@@ -96,7 +97,7 @@ def arguments_of(value: Json, *, name: str = "input") -> JsonObject:
     if not isinstance(value, dict):
         return {name: plain(value)}
     try:
-        # What is nested too deeply for a log stays text.
+        # A value that is nested too deeply for a log stays text.
         read_json(as_json(value))
     except NotJson:
         return {name: as_json(value)}
@@ -106,7 +107,7 @@ def arguments_of(value: Json, *, name: str = "input") -> JsonObject:
 
 
 def plain(value: Json) -> str:
-    """A result in words: texts as they are, everything else as JSON."""
+    """A result as text: texts unchanged, everything else as JSON."""
     if value is None:
         return ""
     return string(value) if isinstance(value, str) else as_json(value)

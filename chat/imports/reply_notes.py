@@ -24,8 +24,8 @@ def mark_names(
     asked: Log,
     is_own: Callable[[form.Person | None], bool],
 ) -> None:
-    """``before`` is the run that asked, with the log ``asked``. Notes about what the importing user
-    replied (``is_own``) stay as they are."""
+    """Marks the names. ``before`` is the run that asked, with the log ``asked``. Notes about
+    replies of the importing user (``is_own``) stay unchanged."""
     own = {each.ask_id for each in before.questions if is_own(each.answered_by)}
     labels = _labels(run, asked.result.ext.asks)
 
@@ -41,7 +41,7 @@ def mark_names(
 
 
 def _labels(run: form.Run, asks: list[events.JsonObject]) -> dict[str, str]:
-    """What the notes say, by the id of their question."""
+    """The texts of the notes, by the id of their question."""
     found = {}
     for settled in msgspec.convert(run.inputs, list[Settled]):
         if settled.kind != "tool" and settled.position < len(asks):
@@ -52,7 +52,7 @@ def _labels(run: form.Run, asks: list[events.JsonObject]) -> dict[str, str]:
 
 
 def _marked(label: str) -> str:
-    """Of a question that the file doesn't have: it may name anybody."""
+    """The marked note of a question that the file doesn't have, and that may name anybody."""
     mark = gettext("%(name)s (imported)")
     is_marked = label.endswith(mark % {"name": ""})
     return label if is_marked else mark % {"name": label}

@@ -1,4 +1,4 @@
-"""What an import has done, or would do."""
+"""The results of an import, or of its check before."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Note:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """``found`` is the number of conversations in the file: those that were ``created`` (or, before
-    the import, will be), ``skipped`` because they were imported before, ``empty``, and ``unread``."""
+    """``found`` is the number of conversations in the file: ``created`` (before the import: to be
+    created), ``skipped`` because they were imported before, ``empty``, and ``unread``."""
 
     format: str
     is_dry_run: bool = False
@@ -33,15 +33,17 @@ class Report:
     skipped: int = 0
     empty: int = 0
     unread: int = 0
-    # Imported before, and not the same any more. They count as skipped, too.
+    # Conversations that changed after they were imported. They count as skipped, too.
     changed: list[Note] = field(default_factory=list)
-    # Whole conversations that can't be read, and parts of conversations that were imported.
+    # Conversations that can't be read, and parts of imported ones.
     not_understood: list[Note] = field(default_factory=list)
-    # Files that the export names but doesn't contain, and such that are no pictures; projects that
-    # the team doesn't have.
+    # Files that the export names but doesn't contain, or that are no pictures; projects that the
+    # team doesn't have.
     left_out: list[Note] = field(default_factory=list)
 
-    def note(self, notes: list[Note], source_id: str, title: str, reasons: Sequence[str]) -> None:
+    def add_notes(
+        self, notes: list[Note], source_id: str, title: str, reasons: Sequence[str]
+    ) -> None:
         notes += [Note(source_id=source_id, title=title, reason=each) for each in reasons]
 
     def as_json(self) -> dict[str, Any]:

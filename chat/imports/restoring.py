@@ -1,15 +1,16 @@
-"""Restores a conversation of our own export: every record that it has, under new ids."""
+"""Restores a conversation of our own export: all its records, under new ids."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
-from django.db.models import Model
+from django.db.models import Field, Model
 from django.utils import timezone
+from msgspec import Struct
 
 from chat import access, events
 from chat.core.text import one_line, without_hidden
@@ -31,6 +32,7 @@ from chat.models import (
     Mockup,
     MockupFile,
     MockupVersion,
+    NewContent,
     Project,
     Question,
     QuestionKind,
@@ -41,17 +43,19 @@ from chat.models import (
     Team,
     Tool,
     User,
+    Visibility,
 )
 from chat.runs.outcomes import columns_of
 from chat.runs.public_events import response_id_of
 from chat.search.sources import index
 
 NAME_LENGTH = 200
+M = TypeVar("M", bound=Model)
 
 
 def restore(batch: Import, exported: Exported, budget: Budget) -> Written:
-    """Stores a private conversation of the importing user. Call this inside a transaction. Raises
-    ``ActionRefused`` if there is no room for it."""
+    """Stores a private conversation of the importing user. Call this inside a transaction that has
+    kept its files (`Budget.keep_files`)."""
     work = _Restoring(batch=batch, exported=exported, budget=budget)
     work.restore()
     shown = exported.document.conversation.visible_turn
@@ -64,7 +68,7 @@ def restore(batch: Import, exported: Exported, budget: Budget) -> Written:
 
 
 def project_for(user: User, team: Team, name: str | None) -> Project | None:
-    """The project of this team with the name that an export has, if the user may write in it."""
+    """The project of this team with the name in an export, if the user may write in it."""
     if not name:
         return None
     projects = access.writable_projects(user).filter(team=team, name=name)
@@ -73,7 +77,7 @@ def project_for(user: User, team: Team, name: str | None) -> Project | None:
 
 @dataclass(kw_only=True)
 class _Restoring:
-    """A conversation while its rows are written. The maps lead from ids of the file to what was
+    """A conversation while its rows are written. The maps lead from ids of the file to the records
     created for them; nothing else is ever referred to."""
 
     batch: Import
@@ -85,12 +89,14 @@ class _Restoring:
     files: dict[UUID, StoredFile] = field(default_factory=dict)
     names: Names = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._created: dict[Any, Mapping[UUID, Model]] = {Run: self.runs, StoredFile: self.files}
+
     def restore(self) -> None:
         document = self.exported.document
         self.room = self._create_room(document.conversation)
         index(SearchKind.TITLE, self.room)
-        self.budget.keep_files(self.exported.contents)
-        self.budget.spend(sum(len(turn.text) for turn in document.turns))
+        self.budget.spend_on_texts(turn.text for turn in document.turns)
         for file in document.files:
             self.files[file.id] = self._create_file(file)
         self._create_messages(document.turns)
@@ -100,13 +106,13 @@ class _Restoring:
             self._create_artifact(artifact)
         for mockup in document.mockups:
             self._create_mockup(mockup)
-        # What a file belongs to decides where a hit in it leads.
+        # A hit in a file leads to the record that has the file, so files are indexed last.
         index(SearchKind.FILE, *self.files.values())
 
     # --- values -------------------------------------------------------------------------------
 
     def _person(self, person: form.Person | None) -> User | None:
-        """The importing user, if they are meant. Nobody else can have something put in their mouth."""
+        """The importing user, if they are meant. No text is attributed to anybody else."""
         user = self.batch.user
         is_user = person and person.email and person.email.casefold() == user.email.casefold()
         return user if is_user else None
@@ -121,48 +127,68 @@ class _Restoring:
             self._keep_name(kind, record, person.name)
 
     def _at(self, moment: datetime) -> datetime:
-        """What is to come has not happened."""
+        """The moment, but none in the future."""
         return max(EARLIEST, min(moment, self.now))
 
-    def _maybe_at(self, moment: datetime | None) -> datetime | None:
-        return None if moment is None else self._at(moment)
+    # --- records ------------------------------------------------------------------------------
 
-    # --- the room -----------------------------------------------------------------------------
+    def _row(self, model: type[M], said: Struct, **differing: Any) -> M:
+        """A row with the members of a record that have columns, made safe by their types.
+        ``differing`` are the columns without such a member, or with another value."""
+        titles = form.titles_of(type(said))
+        columns = {
+            column.name: self._safe(column, getattr(said, column.name), column.name in titles)
+            for column in model._meta.concrete_fields
+            if column.name in said.__struct_fields__ and column.name not in {"id", *differing}
+        }
+        return model(**columns, **differing)
+
+    def _safe(self, column: Field[Any, Any], value: object, is_title: bool) -> object:
+        match value:
+            case datetime():
+                return self._at(value)
+            case form.Person():
+                return self._person(value)
+            case UUID():
+                # References only lead to records that this import has created.
+                return self._created[column.related_model][value]
+            case str() if is_title:
+                return without_hidden(value).strip()
+        return value
+
+    # --- the conversation ---------------------------------------------------------------------
 
     def _create_room(self, said: form.Conversation) -> Conversation:
         user, team = self.batch.user, self.batch.team
         servers = access.usable_upstreams(user, without_models=True)
         server = servers.filter(name=said.server).first() if said.server else None
-        room = Conversation.objects.create(
+        room = self._row(
+            Conversation,
+            said,
             team=team,
             owner=user,
-            title=without_hidden(said.title).strip(),
-            system_prompt=said.system_prompt,
             upstream=server,
-            model=said.model,
-            parameters=said.parameters,
-            created_at=self._at(said.created_at),
             updated_at=self._at(max(said.created_at, said.updated_at)),
-            archived_at=self._maybe_at(said.archived_at),
-            # Private also there: nobody gets access by an import.
+            # Conversations are private also in a project: nobody gets access by an import.
+            visibility=Visibility.PRIVATE,
             project=project_for(user, team, said.project),
         )
+        room.save(force_insert=True)
         if server is None:
             self._keep_name("room_server", room, said.server)
         wanted = {tool.name: (tool.description, tool.schema) for tool in said.tools}
         tools = Tool.objects.filter(team=team, name__in=list(wanted))
-        # Another tool that happens to have the same name is not switched on.
+        # Another tool that happens to have the same name is not enabled.
         room.tools.set(t for t in tools if wanted[t.name] == (t.description, t.schema))
         return room
 
     def _create_file(self, said: form.File) -> StoredFile:
-        body = self.exported.contents[said.sha256]
+        content = NewContent(body=self.exported.contents[said.sha256], sha256=said.sha256)
         return StoredFile.objects.store(
             self.room.pk,
             name=said.name,
             media_type=said.media_type,
-            body=body,
-            sha256=said.sha256,
+            content=content,
             by=self._person(said.created_by),
             created_at=self._at(said.created_at),
         )
@@ -170,15 +196,18 @@ class _Restoring:
     # --- turns --------------------------------------------------------------------------------
 
     def _create_messages(self, turns: Sequence[form.Turn]) -> None:
-        """In the order of the file: siblings are shown in the order of their keys."""
+        """Creates the messages in the order of the file: siblings are shown in the order of their
+        keys."""
         for turn in turns:
             is_person = turn.role == "user"
-            self.messages[turn.id] = Message(
+            self.messages[turn.id] = self._row(
+                Message,
+                turn,
                 conversation=self.room,
-                role=turn.role,
+                # Parents are set below, when all messages have keys.
+                parent=None,
                 author=self._person(turn.author) if is_person else None,
                 text=turn.text if is_person else "",
-                created_at=self._at(turn.created_at),
             )
         Message.objects.bulk_create(self.messages.values())
         for turn in turns:
@@ -230,42 +259,19 @@ class _Restoring:
                 is_own=lambda person: self._person(person) is not None,
             )
         end = log.entries[-1] if log.entries else events.ChatEnd(result=log.result)
-        kept = {} if log.is_ended_here else self._ending(said)
-        return Run(
-            public_id=run_id,
+        ended = columns_of(end)
+        if not log.is_ended_here:
+            ended = {name: ended[name] for name in ("last_seq", "result")}
+        return self._row(
+            Run,
+            said,
             conversation=self.room,
             message=self.messages[turn.id],
             position=position,
-            dialect=said.dialect,
-            model=said.model,
-            system_prompt=said.system_prompt,
-            parameters=said.parameters,
-            tools=said.tools,
-            inputs=said.inputs,
-            requested_by=self._person(said.requested_by),
             idempotency_key=uuid4(),
-            stop_requested_by=self._person(said.stop_requested_by),
-            stop_requested_at=self._maybe_at(said.stop_requested_at),
-            queued_at=self._at(said.queued_at),
-            claimed_at=self._maybe_at(said.claimed_at),
-            request_sent_at=self._maybe_at(said.request_sent_at),
-            first_event_at=self._maybe_at(said.first_event_at),
-            first_token_at=self._maybe_at(said.first_token_at),
-            notes=said.notes,
             # A response id of another server means nothing to any server here.
-            **{**columns_of(end), **kept, "response_id": ""},
+            **{**ended, "public_id": run_id, "response_id": ""},
         )
-
-    def _ending(self, said: form.Run) -> dict[str, Any]:
-        return {
-            "status": said.status,
-            "finished_at": self._maybe_at(said.finished_at),
-            "input_tokens": said.input_tokens,
-            "output_tokens": said.output_tokens,
-            "reasoning_tokens": said.reasoning_tokens,
-            "error_kind": said.error_kind,
-            "error_message": said.error_message,
-        }
 
     def _body(self, run: Run, source_id: UUID) -> bytes:
         log = self.exported.logs[source_id]
@@ -275,112 +281,39 @@ class _Restoring:
 
     def _create_parts(self, said: Sequence[tuple[form.Run, Run]]) -> None:
         Attempt.objects.bulk_create(
-            Attempt(
-                run=run,
-                number=each.number,
-                started_at=self._at(each.started_at),
-                outcome=each.outcome,
-                error_kind=each.error_kind,
-                error_message=each.error_message,
-                retry_after_seconds=each.retry_after_seconds,
-            )
-            for source, run in said
-            for each in source.attempts
+            self._row(Attempt, each, run=run) for source, run in said for each in source.attempts
         )
         AnswerFile.objects.bulk_create(
-            AnswerFile(
-                run=run,
-                file=self.files[each.file],
-                choice=each.choice,
-                item=each.item,
-                position=each.position,
-                transcript=each.transcript,
-            )
-            for source, run in said
-            for each in source.files
+            self._row(AnswerFile, each, run=run) for source, run in said for each in source.files
         )
         asked = [
-            (each, self._question(run, each)) for source, run in said for each in source.questions
+            (each, self._row(Question, each, conversation=self.room, run=run))
+            for source, run in said
+            for each in source.questions
         ]
         Question.objects.bulk_create(question for _, question in asked)
         for each, question in asked:
             self._keep_person("answered_by", question, each.answered_by)
         index(SearchKind.QUESTION, *(q for _, q in asked if q.kind != QuestionKind.TOOL))
 
-    def _question(self, run: Run, said: form.Question) -> Question:
-        return Question(
-            conversation=self.room,
-            run=run,
-            position=said.position,
-            kind=said.kind,
-            ask_id=said.ask_id,
-            body=said.body,
-            status=said.status,
-            claimed_by=self._person(said.claimed_by),
-            claimed_at=self._maybe_at(said.claimed_at),
-            answered_by=self._person(said.answered_by),
-            answered_at=self._maybe_at(said.answered_at),
-            answer=said.answer,
-            created_at=self._at(said.created_at),
-        )
-
-    # --- what answers made --------------------------------------------------------------------
+    # --- artifacts and mockups ----------------------------------------------------------------
 
     def _create_artifact(self, said: form.Artifact) -> None:
-        artifact = Artifact.objects.create(
-            conversation=self.room,
-            artifact_id=said.artifact_id,
-            created_at=self._at(said.created_at),
-        )
-        versions = [
-            ArtifactVersion(
-                artifact=artifact,
-                number=each.number,
-                run=self.runs[each.run],
-                seq=each.seq,
-                identifier=each.identifier,
-                title=each.title,
-                language=each.language,
-                content_type=each.content_type,
-                content=each.content,
-                created_at=self._at(each.created_at),
-            )
-            for each in said.versions
-        ]
+        artifact = self._row(Artifact, said, conversation=self.room)
+        artifact.save(force_insert=True)
+        versions = [self._row(ArtifactVersion, each, artifact=artifact) for each in said.versions]
+        self.budget.spend_on_texts(version.content for version in versions)
         ArtifactVersion.objects.bulk_create(versions)
         index(SearchKind.ARTIFACT, *_latest(versions))
 
     def _create_mockup(self, said: form.Mockup) -> None:
-        mockup = Mockup.objects.create(
-            conversation=self.room, bundle_id=said.bundle_id, created_at=self._at(said.created_at)
-        )
+        mockup = self._row(Mockup, said, conversation=self.room)
+        mockup.save(force_insert=True)
         self._keep_name("mockup_server", mockup, said.server)
-        versions = [
-            MockupVersion(
-                mockup=mockup,
-                number=each.number,
-                run=self.runs[each.run],
-                seq=each.seq,
-                identifier=each.identifier,
-                title=each.title,
-                entry=each.entry,
-                changed=each.changed,
-                deleted=each.deleted,
-                created_at=self._at(each.created_at),
-            )
-            for each in said.versions
-        ]
+        versions = [self._row(MockupVersion, each, mockup=mockup) for each in said.versions]
         MockupVersion.objects.bulk_create(versions)
         MockupFile.objects.bulk_create(
-            MockupFile(
-                version=version,
-                path=each.path,
-                content_type=each.content_type,
-                announced_bytes=each.announced_bytes,
-                status=each.status,
-                file=self.files[each.file] if each.file else None,
-                reason=each.reason,
-            )
+            self._row(MockupFile, each, version=version)
             for source, version in zip(said.versions, versions, strict=True)
             for each in source.files
         )
@@ -391,7 +324,7 @@ def _latest(versions: Iterable[ArtifactVersion]) -> list[ArtifactVersion]:
 
 
 def _rename(log: Log, run_id: UUID) -> None:
-    """Response ids are ours, and name the run."""
+    """Replaces the ids of responses with that of the run."""
     log.result.response_id = response_id_of(run_id)
     for event in log.entries:
         if isinstance(event, events.MetaUpdate) and "response_id" in event.values:

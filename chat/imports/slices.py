@@ -1,8 +1,8 @@
-"""Reading of a JSON file in slices: one pass finds where its conversations begin and end, how many
-they are and how deeply they nest; another one reads them, one at a time.
+"""Reading of a JSON file in slices: one pass finds the places, the number and the depth of its
+conversations; another one reads them, one at a time.
 
-Only quotes, brackets and commas are looked at, so what is no strict JSON has boundaries, too. Neither
-pass holds more than a slice, except for the conversation that is being read.
+Only quotes, brackets and commas are considered, so text that is not strict JSON has boundaries,
+too. Neither pass holds more than a slice, except for the conversation that is being read.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Protocol
 
 SLICE_BYTES = 1024 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# The member of an object that has the list of conversations.
+# The member of an object with the list of conversations.
 _LIST_NAME = b'"conversations"'
 
-# A string up to its quote, or as much of it as the slice has; the group is the quote. The quantifiers
+# A string up to its quote, or the part of it in the slice; the group is the quote. The quantifiers
 # are possessive: nothing is tried twice.
 _STRING = rb'"(?:[^"\\]++|\\.)*+(")?+'
 _STRING_REST = re.compile(rb'(?:[^"\\]++|\\.)*+(")?+', re.DOTALL)
@@ -32,7 +32,7 @@ class Stream(Protocol):
 
 
 class NotJson(Exception):
-    """The first thing in the file is no list and no object, or something comes after it."""
+    """The first value in the file is no list and no object, or something follows it."""
 
 
 class Incomplete(Exception):
@@ -67,7 +67,7 @@ def outline(stream: Stream, *, most: int, deepest: int) -> Outline:
         piece = piece.replace(_BYTE_ORDER_MARK, b" " * len(_BYTE_ORDER_MARK), 1)
     rest = b""
     while piece:
-        rest = scan.take(rest + piece)
+        rest = scan.read_slice(rest + piece)
         piece = stream.read(SLICE_BYTES)
     return scan.finish()
 
@@ -88,7 +88,7 @@ def slices(stream: Stream, found: Outline, *, most_bytes: int) -> Iterator[bytes
                 raise Incomplete
             buffer += piece
         yield bytes(memoryview(buffer)[start - base : end - base]) if is_wanted else None
-        # Not after each of a thousand small ones, because the rest moves up.
+        # Small conversations don't trim the buffer, because that moves the rest.
         if (read := min(len(buffer), end - base)) > SLICE_BYTES:
             del buffer[:read]
             base += read
@@ -114,9 +114,9 @@ class _Scan:
         # The last string of an object's first level: before a bracket it is the name of a member.
         self._string = b""
 
-    def take(self, piece: bytes) -> bytes:
-        """Reads a slice. Returns what must be read again with the next one: a backslash at the end,
-        which belongs to the letter after it."""
+    def read_slice(self, piece: bytes) -> bytes:
+        """Reads a slice, and returns the part to read again with the next one: a backslash at the
+        end, which belongs to the character after it."""
         at = 0
         while at < len(piece):
             if self._is_in_string:
@@ -193,7 +193,7 @@ class _Scan:
             self._begin_list(1, place)
 
     def _begin_list(self, level: int, place: int) -> None:
-        # Of two members with the same name the last one counts, as everywhere in JSON.
+        # The last of two members with the same name counts, as everywhere in JSON.
         self._found = Outline()
         self._has_list = True
         self._level = level

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import BinaryIO
 
 import msgspec
 from django.conf import settings
-from django.utils.translation import get_language, to_locale
+from django.utils.translation import get_language, gettext, to_locale
 
 from chat.core.errors import ActionRefused
 from chat.core.isolation.child import Refused
 from chat.core.isolation.parent import ChildKilled, Limits, read_in_child
 from chat.imports import limits
-from chat.imports.frames import Message, Order, decode
+from chat.imports.frames import Broken, Message, Order, decode
+
+logger = logging.getLogger(__name__)
 
 _READER = "chat.imports.reader:read_export"
-# Seconds of the processor for any file, and for each of its megabytes. A file of 300 MB of JSON takes
-# about a minute; brackets without anything between them take ten times as long.
+# Seconds of the processor for any file, and for each of its megabytes. A file of 300 MB of JSON
+# takes about a minute; brackets without content take ten times as long.
 CPU_SECONDS = 120
 CPU_SECONDS_PER_MEGABYTE = 1
-# The machine may be busy, and the child comes last.
+# The machine may be busy, and the child has the lowest priority.
 WAIT_FACTOR = 5
-# A conversation is in the child's memory so many times while it is read: its bytes, their text, the values
-# made of it, and the files in it.
+# A conversation is in the child's memory this many times while it is read: its bytes, their text,
+# the values made of it, and the files in it.
 COPIES = 4
 
 
@@ -35,7 +38,8 @@ class ImportRefused(ActionRefused):
 
 
 class ReaderKilled(ImportRefused):
-    """Reading the file was ended, because it took too much. The same bytes would do it again."""
+    """The reader was killed because it used too much time or memory. The same bytes would do it
+    again."""
 
 
 def read_messages(
@@ -45,8 +49,9 @@ def read_messages(
     known: dict[str, dict[str, str]] | None = None,
     check: Callable[[], None] | None = None,
 ) -> Generator[Message, None, None]:
-    """Yields what the file contains. ``known`` has what was imported before (`Order`), and ``check`` is called
-    while the reader works. Raises ``ImportRefused``. Close it to end the child."""
+    """Yields the messages of the reader. ``known`` has the digests of earlier imports (`Order`),
+    and ``check`` is called while the reader works. Raises ``ImportRefused``. Close the iterator to
+    end the child."""
     megabytes = file.seek(0, 2) // limits.MEGABYTE
     cpu_seconds = CPU_SECONDS + CPU_SECONDS_PER_MEGABYTE * megabytes
     order = Order(
@@ -71,11 +76,15 @@ def read_messages(
     )
     with closing(frames):
         try:
-            yield from decode(frames)
+            yield from decode(frames, most_bytes=settings.IMPORT_MEMORY_BYTES)
         except Refused as refusal:
             raise ImportRefused(str(refusal)) from None
         except ChildKilled as killed:
             raise ReaderKilled(str(killed)) from None
+        except Broken:
+            logger.warning("child.broken reader=%s", _READER)
+            words = gettext("Reading the file was stopped, because it makes the reader fail.")
+            raise ReaderKilled(words) from None
 
 
 def limits_here() -> limits.Limits:

@@ -1,4 +1,4 @@
-"""The template tag that says where an imported conversation comes from."""
+"""The template tag for the origin of an imported conversation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Origin:
 
 @register.simple_tag
 def origin_of(conversation: Conversation) -> Origin | None:
-    """From which product, by whom and when the conversation was imported, if it was."""
+    """The product, the person and the time of the conversation's import, if it was imported."""
     rows = ImportedSource.objects.filter(conversation=conversation.pk).select_related("batch__user")
     source = rows.first()
     if source is None:

@@ -1,5 +1,5 @@
-"""Messages of an export as a tree of turns: hidden ones are spliced out, damaged links repaired, and
-the messages of which a product makes one answer become one."""
+"""Messages of an export as a tree of turns: hidden ones are removed, damaged links repaired, and
+consecutive messages of one answer joined."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ MOST_MESSAGES = 10_000
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """A message as it stands in the file. Without ``parts`` it is hidden, and what is below it moves
-    up, unless it ``is_shown`` as an empty one: an answer of which nothing came is one all the same.
-    ``children`` is the order of what is below it, if the file has one."""
+    """A message of the file. Without ``parts`` it is hidden, and its children move up, unless it
+    ``is_shown`` as an empty answer. ``children`` is their order, if the file has one."""
 
     source_id: str
     role: Side = "assistant"
@@ -58,8 +57,9 @@ Rule = Literal["newest", "last"]
 
 
 def build(nodes: Iterable[Node], *, leaf: str = "", otherwise: Rule = "newest") -> Tree:
-    """``leaf`` is the message that the file names as the end of the visible branch. Where it names
-    none, or one that is not there, the newest message is, or the last one of each fork."""
+    """The turns of the messages. ``leaf`` is the message that the file names as the end of the
+    visible branch. If it names none, or a missing one, ``otherwise`` decides: the newest message,
+    or the last one of each fork."""
     known, problems = _by_id(nodes)
     children, circles = _children(known)
     problems += circles
@@ -88,7 +88,8 @@ def _by_id(nodes: Iterable[Node]) -> tuple[dict[str, Node], list[str]]:
 
 
 def _children(known: Mapping[str, Node]) -> tuple[dict[str, list[str]], list[str]]:
-    """What is below each message, in order; under "" what has no parent, or one that is missing."""
+    """The children of each message, in order; under "" messages without a parent, or with a missing
+    one."""
     children: dict[str, list[str]] = {"": []}
     for key, node in known.items():
         if node.parent not in known or node.parent == key:
@@ -104,7 +105,7 @@ def _children(known: Mapping[str, Node]) -> tuple[dict[str, list[str]], list[str
     problems = []
     for key, node in known.items():
         if key not in reached:
-            problems.append(gettext("Messages refer to each other in a circle."))
+            problems.append(gettext("The messages form a loop."))
             children[node.parent].remove(key)
             node.parent = ""
             children[""].append(key)
@@ -124,7 +125,8 @@ def _reach(keys: Iterable[str], children: Mapping[str, list[str]], reached: set[
 def _spliced(
     known: Mapping[str, Node], children: Mapping[str, list[str]]
 ) -> tuple[dict[str, str], list[str]]:
-    """For each message that is kept the next one above that is kept, in the order of the tree."""
+    """The nearest kept ancestor of each message that is kept, and their ids in the order of the
+    tree."""
     above: dict[str, str] = {}
     waiting = [(key, "") for key in reversed(children[""])]
     while waiting:
@@ -140,7 +142,7 @@ def _spliced(
 def _merged(
     nodes: Sequence[Node], kept_parent: Mapping[str, str]
 ) -> tuple[dict[str, _Draft], dict[str, str]]:
-    """An answer continues in what follows it alone and is no person's. At a fork a new turn begins."""
+    """Joins an answer with the answer that is its only child. At a fork a new turn begins."""
     counts: dict[str, int] = {}
     for parent in kept_parent.values():
         counts[parent] = counts.get(parent, 0) + 1
@@ -182,8 +184,8 @@ def _turn(draft: _Draft) -> Turn:
 
 
 def joined_calls(parts: Iterable[Part]) -> list[Part]:
-    """What tools returned becomes part of their calls: by id, else of the last call that has nothing
-    yet or is of the same tool. Without any, it is a call whose arguments are unknown."""
+    """Joins results of tools to their calls: by id, else to the last call if it has no result or is
+    of the same tool. A result without a call becomes a call with unknown arguments."""
     whole: list[Part] = []
     by_id: dict[str, int] = {}
     outputs: dict[int, list[Output]] = {}
@@ -216,7 +218,7 @@ def _open(
     parts: Sequence[Part],
     outputs: Mapping[int, list[Output]],
 ) -> int | None:
-    """The last call, if this can be what it returned."""
+    """The place of the last call, if the output can be its result."""
     if last is None:
         return None
     call = parts[last]
@@ -226,7 +228,7 @@ def _open(
 
 
 def _kept(key: str, known: Mapping[str, Node], turn_of: Mapping[str, str]) -> str:
-    """The turn of a message; of a hidden one, the turn above it."""
+    """The turn of a message; for a hidden one, that of the nearest message above it."""
     while key and key not in turn_of:
         key = known[key].parent
     return turn_of.get(key, "")

@@ -1,4 +1,5 @@
-"""The uploaded file of an import: it comes in pieces, which become rows, and waits for its import."""
+"""The uploaded file of an import: it is sent in pieces, which become rows, and kept for its
+import."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from django.db.models import Max, QuerySet, Sum
 from django.db.models.functions import Length
 from django.utils.translation import gettext
 
-from chat.core.errors import ActionRefused
+from chat.core.errors import ActionRefused, full_storage_refused
 from chat.imports.archive import shown
 from chat.imports.jobs import FILE_DAYS
 from chat.jobs import actions
@@ -19,13 +20,14 @@ from chat.models import Job, JobChunk, JobKind, JobStatus, Team, User
 
 
 def begin_upload(user: User, team: Team, *, name: str, size_bytes: int) -> Job:
-    """A job whose file is still to come. Raises ``ActionRefused`` for a file that is too large."""
+    """A job whose file has yet to be uploaded. Raises ``ActionRefused`` for a file that is too
+    large."""
     if size_bytes > settings.IMPORT_BYTES:
         words = gettext("The file is too large (limit: %(limit)s MB).")
         raise ActionRefused(words % {"limit": f"{settings.IMPORT_BYTES // (1024 * 1024):,}"})
     if size_bytes <= 0:
         raise ActionRefused(gettext("The file is empty."))
-    with transaction.atomic():
+    with full_storage_refused(), transaction.atomic():
         return actions.create(
             user,
             JobKind.CHECK,
@@ -38,14 +40,14 @@ def begin_upload(user: User, team: Team, *, name: str, size_bytes: int) -> Job:
 
 
 def store_piece(job: Job, number: int, body: bytes) -> None:
-    """Stores a piece. One that is sent again, because its response was lost, changes nothing.
-    Raises ``ActionRefused`` for one that is no piece of this file."""
+    """Stores a piece. A repeated one, whose response was lost, changes nothing. Raises
+    ``ActionRefused`` if it doesn't belong to this file."""
     expected = min(CHUNK_BYTES, job.size_bytes - number * CHUNK_BYTES)
     if len(body) != expected:
         raise ActionRefused(gettext("The file has changed while it was uploaded. Upload it again."))
     try:
-        with transaction.atomic():
-            # Locks the row: a job that is canceled gets no more pieces.
+        with full_storage_refused(), transaction.atomic():
+            # This update locks the row: a job that is canceled gets no more pieces.
             if not _uploading(job).update(status=JobStatus.UPLOADING):
                 raise ActionRefused(gettext("This upload was canceled."))
             JobChunk.objects.create(job=job, number=number, body=body)
@@ -55,7 +57,7 @@ def store_piece(job: Job, number: int, body: bytes) -> None:
 
 
 def end_upload(job: Job) -> None:
-    """Queues the check of a file that is complete. Raises ``ActionRefused`` if it is not."""
+    """Queues the check of a complete file. Raises ``ActionRefused`` if it is incomplete."""
     stored = job.chunks.aggregate(size=Sum(Length("body")), pieces=Max("number", default=-1) + 1)
     if stored["size"] != job.size_bytes or stored["pieces"] != -(-job.size_bytes // CHUNK_BYTES):
         raise ActionRefused(gettext("The upload is incomplete. Upload the file again."))
@@ -63,8 +65,8 @@ def end_upload(job: Job) -> None:
 
 
 def store_file(user: User, team: Team, *, name: str, file: BinaryIO, size_bytes: int) -> Job:
-    """Stores a whole file, without scripts in the browser. No more than one piece of it is in
-    memory. Raises as ``begin_upload`` does."""
+    """Stores a whole file, without scripts in the browser, with at most one piece of it in memory.
+    Raises as ``begin_upload`` does."""
     job = begin_upload(user, team, name=name, size_bytes=size_bytes)
     try:
         number = 0

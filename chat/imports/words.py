@@ -1,6 +1,5 @@
-"""Sentences for people, in a process without Django: the reader's child has the installation's catalog
-and nothing else.
-"""
+"""Translations in a process without Django: the reader's child only has the installation's
+catalog."""
 
 from __future__ import annotations
 
@@ -12,9 +11,9 @@ _catalog: catalogs.NullTranslations = catalogs.NullTranslations()
 
 
 def use_language(language: str, folders: Sequence[str]) -> None:
-    """``language`` is the name of a catalog's folder ("pt_BR"). The catalogs of the first folder are read
-    last, because its texts come before those of the others. Call this before the process gives up
-    opening files."""
+    """Loads the catalogs. ``language`` is the name of a catalog's folder ("pt_BR"). The catalogs of
+    the first folder are read last, because its texts have precedence. Call this before the process
+    gives up opening files."""
     global _catalog
     _catalog = catalogs.NullTranslations()
     for folder in reversed(folders):

@@ -1,5 +1,4 @@
-"""Writes the conversations of other products: messages, and runs as if they had ended when they were
-written."""
+"""Writes the conversations of other products: messages, and runs that have already ended."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from django.utils.translation import gettext
 from chat import events
 from chat.conversations.titles import title_of
 from chat.core.text import clean, without_hidden
-from chat.files.actions import Picture, attach
+from chat.files.actions import NewFile, attach
 from chat.imports.budget import Budget
 from chat.imports.conversations import Call, Reasoning, Text, Turn
 from chat.imports.conversations import Conversation as Imported
@@ -26,9 +25,9 @@ from chat.result import Fold
 from chat.runs.outcomes import columns_of, prepare_outcome, record_outcome
 from chat.search.sources import index
 
-# Rows that are written, and answers that are held in memory, at once.
+# Rows that are written, and answers that are in memory, at once.
 BATCH = 400
-# The most bytes of pictures in these answers.
+# The most bytes of files in these answers.
 BATCH_BYTES = 8 * 1024 * 1024
 # {kind: {name: [keys of records]}}, as in `ImportedSource.names`.
 Names: TypeAlias = dict[str, dict[str, list[int]]]
@@ -36,7 +35,7 @@ Names: TypeAlias = dict[str, dict[str, list[int]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A conversation that was written. ``leaf`` is the end of the branch that the source shows,
+    """A stored conversation. ``leaf`` is the end of the branch that the source shows,
     ``last_message`` the key of the newest message."""
 
     room: Conversation
@@ -48,14 +47,13 @@ class Written:
 def write(
     batch: Import,
     imported: Imported,
-    pictures: Mapping[str, Sequence[Picture]],
+    files: Mapping[str, Sequence[NewFile]],
     budget: Budget,
 ) -> Written:
-    """Stores one conversation of another product. Call this inside a transaction. Raises
-    ``ActionRefused`` if there is no room for it."""
+    """Stores one conversation of another product. Call this inside a transaction that has kept its
+    files (`Budget.keep_files`)."""
     user, turns = batch.user, _answered(imported.turns)
-    budget.keep_files({each.sha256: each.body for few in pictures.values() for each in few})
-    budget.spend(sum(len(turn.text) for turn in turns if turn.role == "user"))
+    budget.spend_on_texts(turn.text for turn in turns if turn.role == "user")
     first, last = _times(imported)
     room = Conversation.objects.create(
         team=batch.team,
@@ -68,12 +66,12 @@ def write(
     index(SearchKind.TITLE, room)
     messages = _messages(room, user, turns, first)
     for turn in turns:
-        if turn.role == "user" and turn.source_id in pictures:
-            attach(messages[turn.source_id], user, pictures[turn.source_id], has_room=True)
+        if turn.role == "user" and turn.source_id in files:
+            attach(messages[turn.source_id], user, files[turn.source_id], has_room=True)
     index(SearchKind.MESSAGE, *(each for each in messages.values() if each.role == Role.USER))
     answers = [turn for turn in turns if turn.role == "assistant"]
-    for some in _batches(answers, pictures):
-        _store_answers(batch, messages, some, pictures, budget)
+    for some in _batches(answers, files):
+        _store_answers(batch, messages, some, files, budget)
     return Written(
         room=room,
         leaf=messages.get(f"{imported.leaf}{_ANSWER}") or messages.get(imported.leaf),
@@ -81,13 +79,13 @@ def write(
     )
 
 
-# Behind the id of a message that has no answer.
+# Suffix of the id of a message that has no answer.
 _ANSWER = "/answer"
 
 
 def _answered(turns: Sequence[Turn]) -> list[Turn]:
-    """With an empty answer below each message that has none: what is below a conversation's last
-    answer continues it, and an answer can be tried again."""
+    """The turns, with an empty answer below each message that has none: an answer can be tried
+    again, and the next message continues from one."""
     parents = {turn.parent for turn in turns}
     return [
         *turns,
@@ -106,7 +104,7 @@ def _answered(turns: Sequence[Turn]) -> list[Turn]:
 
 
 def _times(imported: Imported) -> tuple[datetime, datetime]:
-    """When it began and when it last changed. What is to come has not happened."""
+    """The times when it began and when it last changed, none in the future."""
     now = timezone.now()
     known = [turn.created_at for turn in imported.turns if turn.created_at]
     first = min(imported.created_at or min(known, default=now), now)
@@ -151,13 +149,13 @@ def _messages(
 
 
 def _batches(
-    answers: Sequence[Turn], pictures: Mapping[str, Sequence[Picture]]
+    answers: Sequence[Turn], files: Mapping[str, Sequence[NewFile]]
 ) -> Iterator[list[Turn]]:
-    """Answers whose logs are in memory together: the pictures of an answer are in its log."""
+    """Groups of answers whose logs are in memory together: an answer's log has its files."""
     batch: list[Turn] = []
     size = 0
     for turn in answers:
-        added = sum(len(each.body) for each in pictures.get(turn.source_id, ()))
+        added = sum(len(each.body) for each in files.get(turn.source_id, ()))
         if batch and (len(batch) == BATCH or size + added > BATCH_BYTES):
             yield batch
             batch, size = [], 0
@@ -171,18 +169,18 @@ def _store_answers(
     batch: Import,
     messages: Mapping[str, Message],
     turns: Sequence[Turn],
-    pictures: Mapping[str, Sequence[Picture]],
+    files: Mapping[str, Sequence[NewFile]],
     budget: Budget,
 ) -> None:
-    """The runs of answers, with logs and results, as if they had ended when they were written."""
+    """Stores the runs, with logs and results, as if they had ended when they were written."""
     runs: list[Run] = []
     segments: list[RunSegment] = []
-    with_pictures: list[tuple[Run, events.Result]] = []
+    with_files: list[tuple[Run, events.Result]] = []
     for turn in turns:
         message = messages[turn.source_id]
-        # Of an answer whose model is unknown, the product is known.
+        # The product stands for an unknown model.
         model = clean(turn.model or turn.author)[:200] or FORMATS[batch.format].label
-        log = _log(turn, pictures.get(turn.source_id, ()), model)
+        log = _log(turn, files.get(turn.source_id, ()), model)
         end = log[-1]
         assert isinstance(end, events.ChatEnd)
         run = Run(
@@ -198,43 +196,43 @@ def _store_answers(
         budget.spend(len(body) + len(run.result or ""))
         runs.append(run)
         segments.append(RunSegment(run=run, first_seq=1, last_seq=end.seq, body=body))
-        if turn.source_id in pictures:
-            with_pictures.append((run, end.result))
+        if turn.source_id in files:
+            with_files.append((run, end.result))
     Run.objects.bulk_create(runs)
     RunSegment.objects.bulk_create(segments)
     index(SearchKind.ANSWER, *runs)
     index(SearchKind.REASONING, *runs)
-    for run, result in with_pictures:
+    for run, result in with_files:
         record_outcome(run.pk, result, prepare_outcome(run.pk, result))
 
 
-def _log(turn: Turn, pictures: Sequence[Picture], model: str) -> list[events.Event]:
+def _log(turn: Turn, files: Sequence[NewFile], model: str) -> list[events.Event]:
     log: list[events.Event] = [events.ChatStart(model_instance_id=model, requested_model=model)]
     for item, part in enumerate(turn.parts):
         log += _EVENTS[type(part)](item, part)
-    for item, picture in enumerate(pictures, start=len(turn.parts)):
+    for item, file in enumerate(files, start=len(turn.parts)):
         log.append(
             events.MediaUpdate(
                 item=item,
                 media_id=f"picture-{item}",
-                media_type=picture.media_type,
-                data=base64.b64encode(picture.body).decode(),
+                media_type=file.media_type,
+                data=base64.b64encode(file.body).decode(),
             )
         )
     if turn.error:
         log.append(events.Error(error=events.ErrorInfo(message=turn.error)))
     fold = Fold()
     fold.extend(log)
-    log.append(events.ChatEnd(result=fold.result(_ending(turn, pictures))))
+    log.append(events.ChatEnd(result=fold.result(_ending(turn, files))))
     for seq, event in enumerate(log, start=1):
         event.seq = seq
     return log
 
 
-def _ending(turn: Turn, pictures: Sequence[Picture]) -> events.Ending:
+def _ending(turn: Turn, files: Sequence[NewFile]) -> events.Ending:
     if turn.error:
         return events.Ending(status="failed", stop=events.Stop(reason="error"))
-    if not turn.parts and not pictures:
+    if not turn.parts and not files:
         return events.Ending(status="stopped", stop=events.Stop(reason="stopped"))
     return events.Ending(status="completed", stop=events.Stop(reason="stop"))
 
@@ -256,7 +254,7 @@ def _reasoning(item: int, part: Reasoning) -> list[events.Event]:
 
 
 def _call(item: int, part: Call) -> list[events.Event]:
-    """A call that the product has executed. Other servers insist on an id."""
+    """A call that the product has executed. Other servers require an id."""
     call_id = part.call_id or f"call_{item}"
     start = events.ToolCallStart(
         item=item,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -18,7 +18,7 @@ from django.utils.translation import gettext, ngettext
 from chat.core import notify
 from chat.core.errors import ActionRefused
 from chat.events import JsonObject
-from chat.jobs.kinds import StopReason
+from chat.jobs.kinds import JobStopped, StopReason
 from chat.models import ACTIVE_JOB_STATUSES, Job, JobChunk, JobKind, JobStatus, User
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ _ENDED = (JobStatus.DONE, JobStatus.FAILED, JobStatus.CANCELED)
 def create(user: User, kind: JobKind, *, days: float, **values: Any) -> Job:
     """Queues a job, unless ``status`` says that its file is still to come. It expires after
     ``days``. Raises ``ActionRefused`` if the person has too many. Call this in a transaction."""
-    # Of two requests of one person the second waits here, and counts the first.
+    # The second of two requests of one person waits here, and counts the first.
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     active = Job.objects.filter(user=user, status__in=ACTIVE_JOB_STATUSES, expires_at__gt=Now())
     if active.count() >= MOST_ACTIVE:
@@ -84,7 +84,7 @@ _FRESH: Mapping[str, Any] = {
 
 
 def cancel(job: Job) -> None:
-    """What waits is canceled at once; what runs stops at its next step, within about a second."""
+    """Cancels a waiting job at once; a running one stops at its next step, within about a second."""
     waiting = Job.objects.filter(pk=job.pk, status__in=(JobStatus.UPLOADING, JobStatus.QUEUED))
     if waiting.update(status=JobStatus.CANCELED, finished_at=timezone.now()):
         logger.info("job.canceled job=%s kind=%s", job.public_id, job.kind)
@@ -109,7 +109,8 @@ def claim(lease: UUID) -> Job | None:
     """The next job that waits, or whose runner was lost: it is this runner's from now on, as long
     as the lease is renewed."""
     for job in _due().select_related("user")[:20]:
-        held = Job.objects.filter(pk=job.pk, status=job.status, lease=job.lease)
+        # Still due: its runner may have been late, and renew the lease at this moment.
+        held = _due().filter(pk=job.pk, status=job.status, lease=job.lease)
         if job.cancel_requested_at is not None or not job.user.is_active:
             held.update(status=JobStatus.CANCELED, finished_at=timezone.now(), lease=None)
         elif job.attempts >= MOST_ATTEMPTS:
@@ -145,20 +146,44 @@ def renew(job: Job, lease: UUID, *, done: int, total: int) -> StopReason | None:
     return "canceled" if held.filter(cancel_requested_at__isnull=False).exists() else None
 
 
-def end(job: Job, lease: UUID, status: JobStatus, **values: Any) -> bool:
-    """Ends the job, if this runner still has it."""
+def keep(job: Job, lease: UUID) -> None:
+    """Call this at the end of a transaction that writes for the job: until it is over, nobody can take the
+    job. Raises ``JobStopped`` if another runner has it."""
+    if not held_by(job, lease).update(heartbeat_at=Now()):
+        raise JobStopped("lost")
+
+
+def end_job(
+    job: Job,
+    lease: UUID,
+    status: JobStatus,
+    *,
+    also: Callable[[], None] | None = None,
+    **values: Any,
+) -> bool:
+    """Ends the job, if this runner still has it; ``also`` is called in the same transaction."""
     with transaction.atomic():
         ended = held_by(job, lease).update(
             status=status, finished_at=timezone.now(), lease=None, **values
         )
+        if ended and also is not None:
+            also()
         notify.publish_after_commit(PURGE)
     if ended:
         logger.info("job.ended job=%s kind=%s status=%s", job.public_id, job.kind, status)
     return bool(ended)
 
 
-def end_done(job: Job, lease: UUID, *, done: int, total: int, result: JsonObject) -> bool:
-    return end(job, lease, JobStatus.DONE, done=done, total=total, result=result)
+def end_done(
+    job: Job,
+    lease: UUID,
+    *,
+    done: int,
+    total: int,
+    result: JsonObject,
+    also: Callable[[], None] | None = None,
+) -> bool:
+    return end_job(job, lease, JobStatus.DONE, done=done, total=total, result=result, also=also)
 
 
 def give_back(job: Job, lease: UUID) -> None:
@@ -175,7 +200,7 @@ def purge_some() -> bool:
     """Deletes some of the pieces that nobody needs, or a few expired jobs. Says whether there may
     be more."""
     is_expired = Q(expires_at__lte=Now()) & ~Q(status=JobStatus.RUNNING)
-    # Of what has ended, the file of an export is downloaded, and one that was checked is imported.
+    # Chunks that outlive their job: exports are downloaded, and checked files are imported.
     is_wanted = Q(status=JobStatus.DONE, kind__in=(JobKind.EXPORT, JobKind.CHECK))
     unneeded = Job.objects.filter(is_expired | (Q(status__in=_ENDED) & ~is_wanted))
     chunks = JobChunk.objects.filter(job__in=unneeded).values_list("pk", flat=True)[:PURGED_CHUNKS]

@@ -33,7 +33,7 @@ class ChunkWriter:
         self._number = 0
         with transaction.atomic():
             self._change_size(0)
-            # Of an attempt that was interrupted.
+            # An interrupted attempt may have left chunks.
             JobChunk.objects.filter(job=job).delete()
 
     def write(self, data: bytes) -> int:
@@ -44,7 +44,7 @@ class ChunkWriter:
         return len(data)
 
     def flush(self) -> None:
-        """Only whole pieces are stored; `close` stores the rest."""
+        """Does nothing: ``write`` stores whole chunks, and ``close`` the rest."""
 
     def close(self) -> None:
         if self._pending:

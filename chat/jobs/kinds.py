@@ -1,4 +1,4 @@
-"""What jobs of each kind do: a function for each, registered by its feature (`chat.apps`)."""
+"""The function that executes each kind of job, registered by its feature (`chat.apps`)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,18 @@ class Task:
     lease: UUID
     done: int = 0
     total: int = 0
+    # Called in the transaction that ends the job as done.
+    also: Callable[[], None] | None = None
     _reason: StopReason | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def advance(self, done: int, total: int) -> None:
         """To be called after each step: a job is stopped here. Raises ``JobStopped``."""
         self.done, self.total = done, total
+        self.check()
+
+    def check(self) -> None:
+        """To be called within a long step. Raises ``JobStopped``."""
         if self._reason is not None:
             raise JobStopped(self._reason)
 
@@ -47,7 +53,7 @@ class Task:
 
 
 # Works on a job and returns its ``result``. It may be called again for a job that was interrupted.
-# What a person should know is raised as ``ActionRefused``.
+# The work of a job; raises ``ActionRefused`` with a message for the person.
 Work: TypeAlias = Callable[[Task], JsonObject]
 
 _works: dict[str, Work] = {}

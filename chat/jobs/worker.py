@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from uuid import uuid4
 
+from django.db import DatabaseError
 from django.utils.translation import gettext
 
-from chat.core.errors import ActionRefused, is_database_unavailable
+from chat.core.errors import ActionRefused, is_database_unavailable, is_storage_full, no_room
 from chat.core.threads import DatabaseThreads
 from chat.jobs import actions
 from chat.jobs.kinds import JobStopped, Task, work_of
@@ -45,12 +46,8 @@ def _make_purge(client: Client, threads: DatabaseThreads) -> Callable[[], Awaita
     return purge
 
 
-JOBS = PeriodicTask(
-    topic=actions.TOPIC, seconds=POLL_SECONDS, make=_make_work, follows_answers=False
-)
-PURGE_JOBS = PeriodicTask(
-    topic=actions.PURGE, seconds=PURGE_SECONDS, make=_make_purge, follows_answers=False
-)
+JOBS = PeriodicTask(topic=actions.TOPIC, seconds=POLL_SECONDS, make=_make_work)
+PURGE_JOBS = PeriodicTask(topic=actions.PURGE, seconds=PURGE_SECONDS, make=_make_purge)
 
 
 async def work_on_next(threads: DatabaseThreads) -> bool:
@@ -115,17 +112,32 @@ def execute(task: Task) -> None:
         result = work_of(job.kind)(task)
     except JobStopped as stopped:
         if stopped.reason == "canceled":
-            actions.end(job, lease, JobStatus.CANCELED, done=task.done, total=task.total)
+            actions.end_job(job, lease, JobStatus.CANCELED, done=task.done, total=task.total)
         elif stopped.reason == "interrupted":
             actions.give_back(job, lease)
     except ActionRefused as refusal:
-        actions.end(job, lease, JobStatus.FAILED, error=str(refusal))
+        actions.end_job(job, lease, JobStatus.FAILED, error=str(refusal))
     except Exception as error:
+        if is_storage_full(error) and _end_without_room(task, error):
+            return
         if is_database_unavailable(error):
-            # Nothing can be recorded. Another attempt begins when the lease is over.
+            # The failure can't be recorded. Another attempt begins when the lease is over.
             raise
         logger.exception("job.failed job=%s kind=%s", job.public_id, job.kind)
         words = gettext("Something went wrong on the server. Try again, or ask an administrator.")
-        actions.end(job, lease, JobStatus.FAILED, error=words)
+        actions.end_job(job, lease, JobStatus.FAILED, error=words)
     else:
-        actions.end_done(job, lease, done=task.done, total=task.total, result=result)
+        actions.end_done(
+            job, lease, done=task.done, total=task.total, result=result, also=task.also
+        )
+
+
+def _end_without_room(task: Task, error: Exception) -> bool:
+    """Ends the job, because another attempt would fill the storage again, and what it has stored is deleted
+    with its end. False if not even that could be recorded: then another attempt begins when the lease is over."""
+    job, name = task.job, type(error).__name__
+    logger.error("job.no_room job=%s kind=%s error=%s", job.public_id, job.kind, name)
+    try:
+        return actions.end_job(job, task.lease, JobStatus.FAILED, error=no_room())
+    except DatabaseError:
+        return False

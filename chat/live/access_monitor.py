@@ -1,4 +1,4 @@
-"""Access monitor: checks once a second whether viewers may still read, and what has changed.
+"""Access monitor: checks viewers' access and looks for changes once a second.
 
 One query serves all connections of the process. It does not depend on notifications, so changes
 made anywhere (the administration, another process, a removed row) end access, too.
@@ -10,10 +10,11 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from functools import cache
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 from weakref import WeakSet
 
@@ -21,18 +22,18 @@ from django.conf import settings
 from django.db import connection as database
 from django.utils import timezone
 
+from chat import access
+from chat.access import rule
 from chat.core import metrics
 from chat.core.database_identity import read_database_identity
+from chat.core.errors import is_database_unavailable
 from chat.core.notify import ROOMS, ChangeNotifier, Subscription, change_notifier, rooms_of
 from chat.core.prepared import array_of_keys, fetch
 from chat.core.threads import DatabaseThreads
 from chat.core.waiting import wait_at_most
 from chat.live.broadcaster import broadcasters
-from chat.live.list_updates import CheckedList, RecentChanges
-from chat.live.list_version import read_lists
-from chat.models import AccessToken
-from chat.models.conversation import is_read_by, is_written_by
-from chat.runs.queue import QueuePositions, read_queue
+from chat.live.channels import Look, Subscriptions, asked_of, make_look
+from chat.models import Conversation
 
 logger = logging.getLogger(__name__)
 
@@ -43,15 +44,11 @@ FAIL_CLOSED_SECONDS = 15.0
 ANSWER_SECONDS = 5.0
 # Notifications come in bursts, and from conversations without viewers in this process.
 PAUSE_SECONDS = 0.1
-# The most lists of conversations that pages of this process fetch in a second after changes. In a busy
-# team there is always a change, and a list costs 10 to 30 ms; with more pages each one is notified
-# less often.
-LISTS_PER_SECOND = 10
 
 GONE_SIGNED_OUT = "signed-out"
 GONE_ACCESS = "access"
 GONE_DELETED = "deleted"
-# Temporary, and its time is over.
+# A temporary conversation has expired.
 GONE_EXPIRED = "expired"
 # Unknown: the viewer may connect again.
 GONE_UNSURE = "unsure"
@@ -83,28 +80,18 @@ class Room(NamedTuple):
 
 
 class MonitoredConnection(Protocol):
-    """A live connection. Its methods are called on the event loop and must not block."""
+    """A live connection. `on_gone` is called on the event loop and must not block."""
 
     identity: Identity
     # The conversation that is shown, and those of the followed runs.
     rooms: set[UUID]
-    # For the log and the metrics.
+    # The connection's id in the log and the metrics.
     viewer_id: str
     transport: str
+    channels: Subscriptions
 
     @property
     def is_behind(self) -> bool: ...
-
-    @property
-    def shows_list(self) -> bool:
-        """Whether the page shows the person's list of conversations."""
-        ...
-
-    def on_room(self, room: Room) -> None: ...
-
-    def on_queue(self, line: QueuePositions) -> None: ...
-
-    def on_list(self, checked: CheckedList) -> None: ...
 
     def on_gone(self, reason: str) -> None: ...
 
@@ -118,10 +105,10 @@ class AccessMonitor:
         self._threads = DatabaseThreads("access-monitor", size=1)
         self._task: asyncio.Task[None] | None = None
         self._wanted = Subscription()
-        # Connections that have not been checked since they said what they show.
+        # Connections whose current page has not been checked yet.
         self._new: set[MonitoredConnection] = set()
         self._epoch = ""
-        self._recent = RecentChanges()
+        self._looks: dict[str, Look | None] = {}
         _monitors.add(self)
 
     @property
@@ -156,7 +143,7 @@ class AccessMonitor:
             logger.log(_level_of(connection), "viewer.closed viewer=%s", connection.viewer_id)
 
     def check_now(self, connection: MonitoredConnection) -> None:
-        """Checks this connection soon, because what it shows may have changed since its page was made."""
+        """Checks this connection soon, because its page may be out of date."""
         self._new.add(connection)
         self._wanted.set()
 
@@ -179,7 +166,7 @@ class AccessMonitor:
         last_success = loop.time()
         due_at = 0.0
         while self._connections:
-            topics = self._wanted.take()
+            topics = self._wanted.take_topics()
             closes_at = last_success + FAIL_CLOSED_SECONDS
             began = loop.time()
             is_everybody = began >= due_at or ROOMS in topics
@@ -220,10 +207,10 @@ class AccessMonitor:
 
     async def _check_all(self) -> None:
         connections = list(self._connections)
-        people = {one.identity.user_pk for one in connections if one.shows_list}
         self._new.clear()
-        epoch, answers, line, lists = await self._threads.call(
-            look, _questions(connections), people, self._recent
+        looks = self._looks_for(connections, is_everything=True)
+        epoch, answers, found = await self._threads.call(
+            look_at_all, _questions(connections), looks
         )
         if self._epoch not in ("", epoch):
             logger.warning("database.replaced connections=%d", len(self._connections))
@@ -232,41 +219,43 @@ class AccessMonitor:
             self._epoch = epoch
             return
         self._epoch = epoch
-        pause_seconds = max(CHECK_SECONDS, len(self._connections) / LISTS_PER_SECOND)
-        for connection in self._tell_rooms(connections, answers):
-            connection.on_queue(line)
-            version = lists.get(connection.identity.user_pk)
-            if version is not None and connection.shows_list:
-                recent = self._recent
-                connection.on_list(
-                    CheckedList(
-                        version, recent.number, recent.oldest, recent.changes, pause_seconds
-                    )
-                )
+        self._tell(connections, answers, found)
 
     async def _check_rooms(self, connections: Sequence[MonitoredConnection]) -> None:
-        """Only access and revisions. What all connections share is read once a second, however often
-        conversations change."""
+        """Checks access, revisions and the channels that are prompt. Data that all connections share is read
+        once a second, however often conversations change."""
         self._new.clear()
         if connections:
-            answers = await self._threads.call(check, _questions(connections))
-            self._tell_rooms(connections, answers)
+            looks = self._looks_for(connections, is_everything=False)
+            answers, found = await self._threads.call(look_at, _questions(connections), looks)
+            self._tell(connections, answers, found)
 
-    def _tell_rooms(
-        self, connections: Sequence[MonitoredConnection], answers: Answers
-    ) -> list[MonitoredConnection]:
-        """Returns the connections that stay."""
-        kept = []
+    def _looks_for(
+        self, connections: Sequence[MonitoredConnection], *, is_everything: bool
+    ) -> list[AskedLook]:
+        looks: list[AskedLook] = []
+        asked = asked_of([one.channels for one in connections], is_everything=is_everything)
+        for name, asks in asked.items():
+            if (look := self.look_of(name)) is not None:
+                looks.append((name, look, asks))
+        return looks
+
+    def look_of(self, name: str) -> Look | None:
+        """The look of a channel, for all connections of this monitor."""
+        if name not in self._looks:
+            self._looks[name] = make_look(name)
+        return self._looks[name]
+
+    def _tell(
+        self, connections: Sequence[MonitoredConnection], answers: Answers, found: Found
+    ) -> None:
         for connection, verdict in zip(connections, answers.verdicts, strict=True):
             if connection not in self._connections:
                 continue
             if isinstance(verdict, str):
                 self._end(connection, verdict)
                 continue
-            for room in verdict:
-                connection.on_room(room)
-            kept.append(connection)
-        return kept
+            connection.channels.check(verdict, found)
 
 
 def _questions(connections: Iterable[MonitoredConnection]) -> list[Question]:
@@ -281,31 +270,42 @@ Question = tuple[Identity, frozenset[UUID]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """For each connection its conversations, or the reason to close it."""
+    """The conversations of each connection, or the reason to close it."""
 
     verdicts: list[list[Room] | str]
-    has_queue: bool
-    is_draining: bool
 
 
-def look(
-    questions: Sequence[Question], people: Collection[int], recent: RecentChanges
-) -> tuple[str, Answers, QueuePositions, dict[int, str]]:
-    """Everything that a check of all connections reads, in one call of the thread. ``people``: whose lists of conversations
-    are checked; ``recent`` is told what has changed in them."""
-    epoch = read_database_identity()
+# A channel's name, its look, and what the tabs ask for.
+AskedLook = tuple[str, Look, Sequence[Hashable]]
+# Results by the channel's name and by what its tabs ask for.
+Found = Mapping[str, Mapping[Hashable, Any]]
+
+
+def look_at_all(
+    questions: Sequence[Question], looks: Sequence[AskedLook]
+) -> tuple[str, Answers, Found]:
+    """Everything that a check of all connections reads, in one call of the thread."""
+    return read_database_identity(), *look_at(questions, looks)
+
+
+def look_at(questions: Sequence[Question], looks: Sequence[AskedLook]) -> tuple[Answers, Found]:
+    """Access, and the data of the channels. Without a database nothing is found; a channel with
+    another error is left out, so that it ends no connection."""
     answers = check(questions)
-    line = read_queue(has_queue=answers.has_queue, is_draining=answers.is_draining)
-    began = timezone.now()
-    lists = read_lists(people, recent.since())
-    if people:
-        recent.note(lists.changed, began, lists.snapshot)
-    return epoch, answers, line, lists.versions
+    found: dict[str, Mapping[Hashable, Any]] = {}
+    for name, look, asked in looks:
+        try:
+            found[name] = look.read(asked)
+        except Exception as error:
+            if is_database_unavailable(error):
+                raise
+            logger.exception("channel.failed channel=%s", name)
+    return answers, found
 
 
 def check(questions: Iterable[Question]) -> Answers:
-    """One query for all viewers, and one more if there are access tokens. All rows are of one moment, so
-    that a viewer whose conversation was deleted gets that reason and not a missing membership.
+    """One query for all viewers, and one more if there are access tokens. All rows are of one
+    moment, so that a deleted conversation is never reported as a missing membership.
     """
     asked = list(questions)
     rows = _read([(identity, key) for identity, keys in asked for key in keys or (None,)])
@@ -315,11 +315,7 @@ def check(questions: Iterable[Question]) -> Answers:
         _verdict(identity, keys, [next(found) for _ in keys or (None,)], tokens)
         for identity, keys in asked
     ]
-    return Answers(
-        verdicts=verdicts,
-        has_queue=any(row.has_queue for row in rows[:1]),
-        is_draining=any(row.is_draining for row in rows[:1]),
-    )
+    return Answers(verdicts=verdicts)
 
 
 class _Row(NamedTuple):
@@ -327,70 +323,67 @@ class _Row(NamedTuple):
 
     place: int
     has_session: bool
-    # Of an active person.
+    # None if the person is disabled.
     password: str | None
     team_pk: int | None
-    owner_pk: int | None
-    visibility: str | None
     revision: int | None
     is_deleted: bool
     is_expired: bool
-    role: str | None
-    # As in `is_read_by`.
-    project_role: str | None
-    has_queue: bool
-    is_draining: bool
+    # ``None`` without the right to read.
+    may_write: bool | None
 
 
-# The text does not depend on the number of viewers: see `chat.core.prepared`.
 _ROWS = """
     SELECT asked.place, session.session_key IS NOT NULL, person.password,
-        room.team_id, room.owner_id, room.visibility, room.revision,
-        room.deleted_at IS NOT NULL AND (room.expires_at IS NULL OR room.deleted_at < room.expires_at),
-        room.expires_at <= %s,
-        member.role, CASE WHEN project.access = 'team' THEN 'writer' ELSE selected.role END,
-        EXISTS (SELECT 1 FROM chat_run WHERE status = 'queued'),
-        EXISTS (SELECT 1 FROM chat_upstream WHERE is_draining)
+        chat_conversation.team_id, chat_conversation.revision,
+        chat_conversation.deleted_at IS NOT NULL AND (
+            chat_conversation.expires_at IS NULL
+            OR chat_conversation.deleted_at < chat_conversation.expires_at
+        ),
+        {has_expired}, CASE WHEN {writes} THEN TRUE WHEN {reads} THEN FALSE END
     FROM {asked}
     LEFT JOIN django_session session
         ON session.session_key = asked.session_key AND session.expire_date > %s
     LEFT JOIN chat_user person ON person.id = asked.person_id AND person.is_active
-    LEFT JOIN chat_conversation room ON room.public_id = asked.room
-    LEFT JOIN chat_membership member
-        ON member.user_id = asked.person_id AND member.team_id = room.team_id
-    LEFT JOIN chat_project project
-        ON project.id = room.project_id AND project.team_id = room.team_id
-    LEFT JOIN chat_projectmember selected
-        ON selected.user_id = asked.person_id AND selected.project_id = project.id
+    LEFT JOIN chat_conversation ON chat_conversation.public_id = asked.room
     ORDER BY asked.place
 """
-_ROWS_IN_POSTGRES = _ROWS.format(
-    asked="unnest(%s::bigint[], %s::text[], %s::uuid[]) WITH ORDINALITY"
-    " AS asked (person_id, session_key, room, place)"
-)
-_ROWS_IN_SQLITE = _ROWS.format(
-    asked="""(
-        SELECT json_extract(value, '$[0]') AS place, json_extract(value, '$[1]') AS person_id,
-            json_extract(value, '$[2]') AS session_key, json_extract(value, '$[3]') AS room
-        FROM json_each(%s)
-    ) AS asked"""
-)
+_ASKED_IN_POSTGRES = """
+    unnest(%s::bigint[], %s::text[], %s::uuid[]) WITH ORDINALITY
+    AS asked (person_id, session_key, room, place)
+"""
+_ASKED_IN_SQLITE = """(
+    SELECT json_extract(value, '$[0]') AS place, json_extract(value, '$[1]') AS person_id,
+        json_extract(value, '$[2]') AS session_key, json_extract(value, '$[3]') AS room
+    FROM json_each(%s)
+) AS asked"""
+
+
+@cache
+def _statement(vendor: str) -> str:
+    """The text does not depend on the number of viewers: see `chat.core.prepared`."""
+    person = "asked.person_id"
+    return _ROWS.format(
+        asked=_ASKED_IN_POSTGRES if vendor == "postgresql" else _ASKED_IN_SQLITE,
+        has_expired=rule.text_of(Conversation, ~rule.HAS_NOT_EXPIRED),
+        writes=rule.text_of(Conversation, rule.WRITES, person=person),
+        reads=rule.text_of(Conversation, rule.READS, person=person),
+    )
 
 
 def _read(pairs: Sequence[tuple[Identity, UUID | None]]) -> list[_Row]:
-    now = timezone.now()
+    rooms = [room and room.hex for _, room in pairs]
     if database.vendor == "postgresql":
-        people = array_of_keys([identity.user_pk for identity, _ in pairs])
-        sessions = array_of_keys([identity.session_key for identity, _ in pairs])
-        rooms = array_of_keys([room and room.hex for _, room in pairs])
-        values = [now, people, sessions, rooms, now]
-        return [_Row._make(row) for row in fetch(_ROWS_IN_POSTGRES, values)]
-    asked = [
-        (place, identity.user_pk, identity.session_key, room and room.hex)
-        for place, (identity, room) in enumerate(pairs)
-    ]
-    at = database.ops.adapt_datetimefield_value(now)
-    return [_Row._make(row) for row in fetch(_ROWS_IN_SQLITE, [at, json.dumps(asked), at])]
+        asked = [
+            array_of_keys([identity.user_pk for identity, _ in pairs]),
+            array_of_keys([identity.session_key for identity, _ in pairs]),
+            array_of_keys(rooms),
+        ]
+    else:
+        people = [(identity.user_pk, identity.session_key) for identity, _ in pairs]
+        asked = [json.dumps([(at, *people[at], room) for at, room in enumerate(rooms)])]
+    found = fetch(_statement(database.vendor), [*asked, timezone.now()])
+    return [_Row._make(row) for row in found]
 
 
 def _verdict(
@@ -406,30 +399,10 @@ def _verdict(
         if row.is_expired:
             return GONE_EXPIRED
         is_elsewhere = identity.team_pk not in (None, row.team_pk)
-        if row.role is None or is_elsewhere or not _is_read(identity, row):
+        if row.may_write is None or is_elsewhere:
             return GONE_ACCESS
-        may_write = _is_written(identity, row)
-        seen.append(Room(conversation_id=key, revision=row.revision, may_write=may_write))
+        seen.append(Room(key, row.revision, may_write=bool(row.may_write)))
     return seen
-
-
-def _is_read(identity: Identity, row: _Row) -> bool:
-    return is_read_by(
-        identity.user_pk,
-        owner=row.owner_pk,
-        visibility=row.visibility,
-        project_role=row.project_role,
-    )
-
-
-def _is_written(identity: Identity, row: _Row) -> bool:
-    return is_written_by(
-        identity.user_pk,
-        owner=row.owner_pk,
-        visibility=row.visibility,
-        role=row.role,
-        project_role=row.project_role,
-    )
 
 
 def _is_signed_in(identity: Identity, row: _Row, tokens: set[int]) -> bool:
@@ -442,7 +415,7 @@ def _valid_tokens(keys: set[int | None]) -> set[int]:
     known = keys - {None}
     if not known:
         return set()
-    return set(AccessToken.objects.usable().filter(pk__in=list(known)).values_list("pk", flat=True))
+    return set(access.usable_tokens().filter(pk__in=list(known)).values_list("pk", flat=True))
 
 
 # --- metrics ----------------------------------------------------------------------------

@@ -38,9 +38,13 @@ FRAME_SLACK_SECONDS = 0.01
 RING_BYTES = 4 * 1024
 FEW_FRAMES = 4
 FEW_BYTES = 24 * 1024
-# A page that reloads returns within seconds; the broadcaster stays that long.
+# The broadcaster stays this long for a page that reloads.
 LINGER_SECONDS = 30.0
-# Larger batches and open blocks are applied and rendered in a thread, because it may take over 5 ms.
+# A batch with more than this (new text, blocks that close, and the part of an open block that each
+# change renders again) is applied and rendered in a thread. It mostly takes 5 ms, with hostile marks
+# 100 ms.
+RENDER_BYTES = 2 * 1024
+# The end of a longer open block is searched, and larger batches are encoded, in a thread.
 THREAD_BYTES = 16 * 1024
 THREAD_EVENTS = 200
 # A broadcaster that starts later than this skips the frame from 0: no page is at 0 any more.
@@ -163,7 +167,8 @@ class RunBroadcaster:
                 return shared
             metrics.CATCH_UPS.add(1)
             if since <= seq:
-                # From here on this page gets shared frames, and does not know what the others hold.
+                # This page gets shared frames from here on, without the open blocks that others
+                # hold.
                 self._open_blocks.forget()
             return [await self._patch(seq)]
 
@@ -204,8 +209,8 @@ class RunBroadcaster:
         self._wake()
 
     def break_off(self) -> None:
-        """For exception handlers: a run that cannot be rendered gets no more frames, and other runs are
-        not affected."""
+        """Ends a run that cannot be rendered, without affecting others. Call it in an exception
+        handler."""
         logger.exception("broadcaster.failed run=%s", self.run_id)
         self.is_gone = True
 
@@ -217,8 +222,8 @@ class RunBroadcaster:
             await self._apply(entries)
 
     def _take(self, entries: list[LogEntry]) -> bool:
-        """As `_apply`, synchronously, for short batches that are not the end, while nobody else changes the
-        answer. The deltas of hundreds of runs then wake no task."""
+        """Applies short batches that are not the end synchronously, while nobody else changes the answer, so
+        that the deltas of hundreds of runs wake no task."""
         if self._is_much(entries) or entries[-1].is_end or self.is_gone or self._applying.locked():
             return False
         try:
@@ -238,7 +243,7 @@ class RunBroadcaster:
 
     def _is_much(self, entries: list[LogEntry]) -> bool:
         size = sum(len(entry.body) for entry in entries)
-        return max(size, self._answer.open_length) > THREAD_BYTES
+        return size > RENDER_BYTES or self._answer.open_length > THREAD_BYTES
 
     async def _apply(self, entries: list[LogEntry]) -> None:
         async with self._applying:
@@ -332,8 +337,10 @@ class RunBroadcaster:
     def _is_long(self, after: int) -> bool:
         """Whether a patch of the changes after ``after`` is rendered in a thread."""
         seq = self._answer.seq
-        size = max(self._sizes[seq] - self._sizes[after], self._answer.open_length)
-        return seq - after > THREAD_EVENTS or size > THREAD_BYTES
+        answer = self._answer
+        size = max(self._sizes[seq] - self._sizes[after], answer.unrendered)
+        is_open_long = answer.open_length > THREAD_BYTES
+        return seq - after > THREAD_EVENTS or size > RENDER_BYTES or is_open_long
 
     async def _patch(self, after: int, *, is_shared: bool = False) -> ViewerFrame:
         patch_now = self._shared_now if is_shared else self._patch_now
@@ -345,6 +352,7 @@ class RunBroadcaster:
     def _shared_now(self, after: int) -> ViewerFrame:
         patches = self._answer.changes_since(after)
         content, since = self._open_blocks.shorten(patches, after)
+        self._answer.is_rendered()
         return self._framed(after, content, since=since)
 
     def _framed(
@@ -356,8 +364,8 @@ class RunBroadcaster:
         replaces: bool = False,
         is_whole: bool = True,
     ) -> ViewerFrame:
-        """Until all pieces are there (``is_whole``) the page has no valid cursor (an empty checksum), and
-        more follows even if the run has ended."""
+        """A frame. Until the last piece (``is_whole``) the page has no valid cursor (an empty checksum),
+        and more follows even if the run has ended."""
         seq = self._answer.seq
         envelope = Envelope(
             run=self.run_id.hex,

@@ -1,4 +1,5 @@
-"""The messages that continue an answer on a page, and how much of its open blocks each one leaves out."""
+"""Messages that continue an answer on a page, without the part of its open blocks that the page
+has."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ _encoder = msgspec.json.Encoder()
 
 _SWAPS = {REPLACE: "=", MORPH: "~", APPEND: "+"}
 
-# Element, kind of change and content. If a part of the content is left out, the content is what follows
-# it, and then come the element of the open block whose HTML begins with that part, its length in UTF-16 code
-# units, and what is before it.
+# Element, kind of change and content. If a part of the content is left out, the content is the HTML
+# after it, followed by the element of the open block whose HTML begins with that part, its length
+# in UTF-16 code units, and the HTML before it.
 ShortPatch = tuple[str, str, str] | tuple[str, str, str, str, int, str]
 
 
@@ -69,10 +70,11 @@ class HeldBlock:
 
 
 class OpenBlocks:
-    """The HTML of the open blocks, as the pages hold it that got the shared frames.
+    """The HTML of the open blocks on pages that got the shared frames.
 
-    A frame then only says how much of it stays and what follows. Whatever changes earlier words, such as
-    the end of an emphasis, only makes the part that stays shorter. A block that closes is taken from it, too.
+    A frame only has the length that stays and the HTML that follows. Changes of earlier words, such
+    as the end of an emphasis, make the part that stays shorter. A block that closes also starts
+    from it.
     """
 
     def __init__(self, run_id: UUID) -> None:
@@ -126,12 +128,12 @@ class OpenBlocks:
         )
 
     def _short(self, target: str) -> str:
-        """Within its answer, or whole with a mark."""
+        """The target within its answer, or as a whole with a mark."""
         is_inside = target.startswith(self._prefix)
         return target[len(self._prefix) :] if is_inside else f"#{target}"
 
     def confirm(self) -> None:
-        """The last difference is in a shared frame."""
+        """Marks the last patches as sent in a shared frame."""
         for target, block in self._next.items():
             self._held.pop(target, None)
             if block.source != "":
@@ -151,7 +153,7 @@ def is_open_block(target: str) -> bool:
 
 
 def common_part(before: str, after: str) -> tuple[int, int]:
-    """Where in ``after`` the beginning of ``before`` is, as start and end: at its beginning, or in an
+    """The place in ``after`` of the beginning of ``before``, as start and end: at its beginning, or in an
     element around it, such as a new section."""
     start = max(0, after.find(before[:LEAST_KEPT_CHARACTERS], 0, LONGEST_HEAD_CHARACTERS))
     return start, start + common_length(before, after[start:])

@@ -6,17 +6,17 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from channels.auth import get_user
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 
 from chat import access
-from chat.core.database_identity import page_database_identity
+from chat.core.database_identity import database_of, page_database_identity
 from chat.core.threads import readers
 from chat.core.time_zones import COOKIE
 from chat.live.access_monitor import GONE_RESTORED, Identity
-from chat.live.page_updates import MOST_STATE_BYTES, ShownPage
-from chat.live.trackers import Reader
+from chat.live.channels import Reader
 from chat.live.viewer import MOST_RUNS, Viewer
 from chat.models import AccessToken, User
 
@@ -27,42 +27,19 @@ class Cursor(msgspec.Struct):
     run: UUID
     seq: int = 0
     check: str = ""
-    # Whether the page can put back what shared frames leave out; one of an older version can't.
+    # Whether the page can restore parts that shared frames leave out; older versions can't.
     holds: bool = False
-
-
-class Page(msgspec.Struct, tag="page"):
-    """What a page shows of its conversation, see `chat.live.page_updates`: in the first message, and
-    whenever that changes. Without ``state`` the page is asking for its changes itself."""
-
-    number: int = 0
-    revision: int = 0
-    state: msgspec.Raw = msgspec.Raw()
-    list_version: str = ""
-
-    def shown(self) -> ShownPage | None:
-        state = bytes(self.state)
-        if not state:
-            return None
-        if len(state) > MOST_STATE_BYTES:
-            # The renderer does not know this one: the page asks for its changes.
-            state = b"{}"
-        return ShownPage(number=self.number, revision=self.revision, state=state)
 
 
 class Subscribe(msgspec.Struct, tag="hello"):
     """The first message of a tab: its conversation, and its cursors in live answers."""
 
     room: UUID | None = None
-    revision: int = 0
-    writes: bool | None = None
-    draining: list[UUID] = []
-    # Identity of the database that the page was rendered from; empty if the tab did not send it.
+    # The sources that the page was made from (`page_database_identity`); empty if the tab did not send them.
     epoch: str = ""
-    # Version of the list of conversations; empty if the page shows none.
-    list_version: str = ""
     runs: list[Cursor] = []
-    page: Page | None = None
+    # The tab's message to each channel (`chat.live.channels`). Pages of older versions send none.
+    channels: dict[str, msgspec.Raw] | None = None
 
 
 async def subscribe(viewer: Viewer, user: User, hello: Subscribe) -> None:
@@ -71,22 +48,18 @@ async def subscribe(viewer: Viewer, user: User, hello: Subscribe) -> None:
     Raises ``Http404`` or ``PermissionDenied`` for the conversation. Runs that the person may not read
     are left out.
     """
-    if hello.epoch and hello.epoch != await readers.call(page_database_identity):
+    current = await readers.call(page_database_identity) if hello.epoch else ""
+    if hello.channels is None or database_of(hello.epoch) != database_of(current):
         viewer.on_gone(GONE_RESTORED)
         return
     if hello.room is not None:
         await readers.call(access.get_conversation, user, hello.room)
-    viewer.enter(
-        hello.room,
-        hello.revision,
-        may_write=hello.writes,
-        draining=frozenset(hello.draining),
-        list_version=hello.list_version,
-    )
-    if hello.page is not None:
-        viewer.show(hello.page.shown())
+    viewer.enter(hello.room)
+    viewer.receive(hello.channels or {})
     for cursor in hello.runs[:MOST_RUNS]:
         await follow_run(viewer, user, cursor)
+    if hello.epoch != current:
+        viewer.tell_outdated()
 
 
 async def follow_run(viewer: Viewer, user: User, cursor: Cursor) -> None:
@@ -100,17 +73,20 @@ async def follow_run(viewer: Viewer, user: User, cursor: Cursor) -> None:
     )
 
 
-def identity_of(scope: dict[str, Any]) -> Identity | None:
-    """The person of the session; ``None`` if nobody is signed in."""
-    user = scope.get("user")
-    session = scope.get("session")
-    if user is None or not user.is_authenticated or not session or not session.session_key:
+async def identity_of(scope: dict[str, Any]) -> Identity | None:
+    """The person of the session, also put into the scope as ``user``; ``None`` if nobody is signed in.
+
+    Here and not in a middleware, so that the endpoint can respond when the database is unavailable.
+    """
+    user = scope["user"] = await get_user(scope)
+    session = scope["session"]
+    if not user.is_authenticated or not session.session_key:
         return None
     return Identity(user_pk=user.pk, session_key=session.session_key, password=user.password)
 
 
 def reader_of(identity: Identity, scope: dict[str, Any]) -> Reader:
-    """Whose tab it is, with what updates of pages contain for this browser alone, from its cookies."""
+    """The tab's person, with the values that updates contain for this browser alone, from its cookies."""
     cookies = scope.get("cookies", {})
     token = cookies.get(settings.CSRF_COOKIE_NAME, "")
     return Reader(
@@ -125,6 +101,6 @@ def identity_of_token(token: AccessToken) -> Identity:
 
 
 def token_of(authorization: str) -> str:
-    """The token in an ``Authorization`` header, or an empty string."""
+    """The token, or an empty string."""
     scheme, _, text = authorization.strip().partition(" ")
     return text.strip() if scheme.lower() == "bearer" else ""

@@ -21,8 +21,8 @@ MOST_WAITING = 8
 
 
 class Post(msgspec.Struct, tag="post"):
-    """A form as a page would post it over HTTP: its address and fields, and what the page says of itself
-    in headers and cookies. ``id`` is repeated in the answer."""
+    """A form as a page would post it over HTTP: its address and fields, and the page's headers and
+    cookies. ``id`` is repeated in the answer."""
 
     id: int
     action: str
@@ -33,7 +33,7 @@ class Post(msgspec.Struct, tag="post"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor:
-    """Who posts: the person of the handshake, whose session is checked with each form, and its scope."""
+    """The person and the scope of the handshake. The session is checked with each form."""
 
     identity: Identity
     scope: Mapping[str, Any] = field(repr=False)
@@ -59,7 +59,7 @@ class Answer:
     begun: BegunRun | None = None
 
     def message(self, id: int, *, follows: UUID | None = None) -> dict[str, object]:
-        """For the page. ``follows`` is a run whose frames it gets from the first one on."""
+        """The message to the page. ``follows`` is a run whose frames it gets from the first one on."""
         shown = {"answer": id, "status": self.status, "headers": self.headers, "body": self.body}
         return shown | ({"follows": follows.hex} if follows else {})
 
@@ -105,8 +105,8 @@ class PostQueue:
             await self._handle(self._waiting.pop(0))
 
     async def close(self) -> None:
-        """Forgets the forms that wait. What a thread has begun is finished there, without an answer: the
-        page sends the form again, and its key makes it count once."""
+        """Drops waiting forms. The thread finishes the current form without an answer: the page
+        sends it again, and its key makes it count once."""
         self._waiting.clear()
         if self._working is not None:
             self._working.cancel()

@@ -40,7 +40,7 @@ def check_of(entries: Iterable[LogEntry], start: int = 0) -> int:
     return check
 
 
-# An answer as a page shows it, with the cursor from which the live connection goes on.
+# An answer on a page, with the cursor from which the live connection continues.
 
 # The run, the number of its last event, and when that was.
 Ending = tuple[UUID, int, datetime | None]
@@ -114,16 +114,16 @@ def render_unfolded(run: Run, entries: Iterable[LogEntry]) -> SafeString:
 
 
 def render_part(run: Run, part_id: str) -> SafeString | None:
-    """What a fold of the answer, or of its replay, holds, or the next slice of a long text, from what
-    is committed: what a replay leaves out is complete. ``None`` if there is no such part."""
+    """The content of a fold of the answer or of its replay, or the next slice of a long text, from the
+    committed events: parts that a replay leaves out are complete. ``None`` if there is no such part."""
     replay = replay_id(run)
     is_replay = part_id.startswith(f"r{replay}-")
     return _committed(run, replay if is_replay else run.public_id.hex).part(part_id)
 
 
 def pictures_in(run: Run) -> list[str]:
-    """The addresses of the pictures from elsewhere in what is committed of an answer, as they stand
-    in its HTML, folds and all."""
+    """The addresses of remote pictures in the committed part of an answer, as in its HTML, with
+    folds."""
     answer = _committed(run, run.public_id.hex)
     answer.unfold()
     return picture_addresses("".join([answer.snapshot(), *answer.slices()]))
@@ -148,7 +148,8 @@ def _kept(run: Run) -> RenderedAnswer | None:
 
 
 def _ending_of(run: Run) -> Ending:
-    """In a restored backup the same run may have ended otherwise."""
+    """The end that identifies a cached answer: after a restore the same run may have another
+    one."""
     return run.public_id, run.last_seq, run.finished_at
 
 

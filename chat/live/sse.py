@@ -25,14 +25,13 @@ from chat.core.errors import is_database_unavailable
 from chat.events import JsonObject
 from chat.live.access_monitor import Identity, access_monitor
 from chat.live.handshake import Subscribe, identity_of, reader_of, subscribe
-from chat.live.page_updates import encode
+from chat.live.messages import encode
 from chat.live.viewer import HEARTBEAT, Viewer, new_viewer_id
 from chat.wire.sse import encode_comment, encode_frame
 
 logger = logging.getLogger(__name__)
 
-# For somebody who opens the address in a tab: it is text only. Django's middleware does not reach
-# responses of consumers.
+# Django's middleware does not reach responses of consumers. In a tab the response is only text.
 DATA_HEADERS = [
     (b"X-Content-Type-Options", b"nosniff"),
     (b"Content-Security-Policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
@@ -72,7 +71,7 @@ class Stream(AsyncHttpConsumer):
 
     identity: Identity
     streaming: asyncio.Task[None] | None = None
-    # Its name in logs and metrics.
+    # The name in logs and metrics.
     transport = "events"
     # `send` waits for a client that does not read, so the client cannot fall behind.
     is_behind = False
@@ -142,7 +141,7 @@ class Stream(AsyncHttpConsumer):
             raise Refused(405, "method_not_allowed", gettext("Only GET requests are allowed."))
         if self.header(b"sec-fetch-site") in ("cross-site", "same-site") or not self._is_ours():
             raise Refused(403, "cross_site", gettext("Cross-site requests aren’t allowed."))
-        identity = identity_of(self.scope)
+        identity = await identity_of(self.scope)
         if identity is None:
             raise Refused(401, "signed_out", gettext("Sign in first."))
         return identity

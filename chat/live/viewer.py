@@ -6,10 +6,12 @@ import asyncio
 import logging
 import secrets
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
+
+from msgspec import Raw
 
 from chat.core import metrics
 from chat.core.waiting import Signal
@@ -21,15 +23,12 @@ from chat.live.access_monitor import (
     GONE_SIGNED_OUT,
     GONE_UNSURE,
     Identity,
-    Room,
 )
 from chat.live.broadcaster import RunBroadcaster, RunBroadcasters, broadcasters
+from chat.live.channels import Reader, Subscriptions
 from chat.live.frames import ViewerFrame
-from chat.live.list_updates import CheckedList
-from chat.live.page_updates import ShownPage, encode
+from chat.live.messages import encode
 from chat.live.posts import BegunRun
-from chat.live.trackers import ListTracker, PageTracker, Reader
-from chat.runs.queue import QueuePositions
 
 logger = logging.getLogger(__name__)
 
@@ -37,14 +36,16 @@ logger = logging.getLogger(__name__)
 # one patch brings it up to date.
 UNACKNOWLEDGED_BYTES = 256 * 1024
 BEHIND_SECONDS = 60.0
-# Other messages that wait to be sent: answers to forms, updates of the page, lines of its list. A page
-# that reads has few of them, and one that does not can ask for any number.
+# Bytes of other waiting messages: answers to forms, updates of the page, lines of its list. A page
+# that reads has few, and one that does not could request any number.
 WAITING_BYTES = 4 * 1024 * 1024
 HEARTBEAT_SECONDS = 15.0
 # A tab shows one conversation, which has few live answers.
 MOST_RUNS = 20
 
 HEARTBEAT: dict[str, object] = {"heartbeat": True}
+# Pages of earlier versions know no other message at which they reload. The connection goes on.
+OUTDATED: dict[str, object] = {"gone": True, "reason": GONE_RESTORED}
 
 CLOSE_SIGNED_OUT = 4401
 CLOSE_ACCESS = 4403
@@ -77,7 +78,7 @@ def new_viewer_id() -> str:
 NO_FRAMES = sys.maxsize
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class FollowedRun:
     """One run that a viewer follows. ``sent`` are the (seq, bytes) of frames that are not acknowledged
     yet, and ``unacknowledged_bytes`` is their sum."""
@@ -132,9 +133,11 @@ class Viewer:
         self.transport = transport
         self.identity = identity
         self.rooms: set[UUID] = set()
-        reader = reader or Reader(person=identity.user_pk)
-        self._page = PageTracker(reader, self._queue_text, says_what_it_has=is_acknowledged)
-        self._list = ListTracker(reader, self._queue_text)
+        self.room: UUID | None = None
+        self.reader = reader or Reader(person=identity.user_pk)
+        self.is_two_way = is_acknowledged
+        self.channels = Subscriptions()
+        self._is_outdated = False
         self._send = send
         self._send_now = send_now
         self._close = close
@@ -143,8 +146,6 @@ class Viewer:
         self._runs: dict[UUID, FollowedRun] = {}
         self._messages: list[str] = []
         self._waiting_bytes = 0
-        self._places: dict[UUID, str] = {}
-        self._draining: frozenset[UUID] = frozenset()
         self._gone: str | None = None
         self._wake = Signal()
         # Whether the sending task has nothing left to send.
@@ -155,30 +156,15 @@ class Viewer:
 
     # --- from the consumer ---------------------------------------------------------------
 
-    def enter(
-        self,
-        room: UUID | None,
-        revision: int,
-        *,
-        may_write: bool | None = None,
-        draining: frozenset[UUID] = frozenset(),
-        list_version: str = "",
-    ) -> None:
-        """The conversation that the tab shows, the revision at which it was rendered, whether
-        it lets the person write (``None`` where the tab did not say), the servers that it
-        marks as being drained, and the version of its list of conversations (empty where it has
-        none)."""
-        self._page.enter(room, revision, may_write)
-        self._list.enter(list_version)
-        self._draining = draining
+    def enter(self, room: UUID | None) -> None:
+        """The conversation that the tab shows. The caller has checked the right to read it."""
+        self.room = room
         self._update_rooms()
 
-    def show(self, page: ShownPage | None, list_version: str = "") -> None:
-        """What the page shows now, and the version of its list; without a page: it is asking for its
-        changes itself. Over a stream the page can't say that again."""
-        self._page.show(page)
-        if page is not None and list_version:
-            self._list.enter(list_version)
+    def receive(self, said: Mapping[str, Raw]) -> None:
+        """``said`` by the tab to its channels."""
+        if not self.is_gone:
+            self.channels.receive(self, said)
 
     async def follow(
         self, run_id: UUID, conversation_id: UUID, seq: int, check: str, *, holds: bool
@@ -201,12 +187,12 @@ class Viewer:
 
     def may_begin(self, begun: BegunRun | None) -> bool:
         """Whether the tab shows the conversation in which this run was queued, and can follow it."""
-        is_shown = begun is not None and begun.conversation_id == self._page.room
+        is_shown = begun is not None and begun.conversation_id == self.room
         return is_shown and len(self._runs) < MOST_RUNS
 
-    def begin(self, begun: BegunRun) -> None:
-        """Follows a run that the tab has just queued, and that it shows from the answer to its form on. Right
-        and cursor are known, so that nothing is read."""
+    def follow_begun(self, begun: BegunRun) -> None:
+        """Follows a run that the tab has just queued and shows after the answer to its form. Right
+        and cursor are known, so nothing is read."""
         self.unfollow(begun.run_id)
         followed = self._join(
             begun.run_id, begun.conversation_id, 0, holds=True, new_run_pk=begun.run_pk
@@ -236,7 +222,6 @@ class Viewer:
 
     def unfollow(self, run_id: UUID) -> None:
         followed = self._runs.pop(run_id, None)
-        self._places.pop(run_id, None)
         if followed is not None:
             self._broadcasters.leave(followed.broadcaster, followed.on_change)
             self._update_rooms()
@@ -248,7 +233,7 @@ class Viewer:
         if run_id in self._runs:
             self._runs[run_id].acknowledge(seq)
             if self._behind_since is not None:
-                # Nothing else waits for an acknowledgement.
+                # A viewer that isn't behind doesn't wait for acknowledgements.
                 self._wake.set()
 
     def resync(self, run_id: UUID) -> None:
@@ -269,45 +254,31 @@ class Viewer:
         self._queue(message)
 
     def send_heartbeat(self) -> None:
-        """Sends a heartbeat at once."""
         self._queue(HEARTBEAT, is_news=False)
 
+    def tell_outdated(self) -> None:
+        """The page has scripts of another version. It reloads when that disturbs nobody, and is told again with
+        each heartbeat: one that has just reloaded doesn't do so again at once."""
+        self._is_outdated = True
+        self._queue(OUTDATED)
+
     def leave(self) -> None:
+        self.channels.close()
         for run_id in list(self._runs):
             self.unfollow(run_id)
 
+    @property
+    def followed(self) -> Mapping[UUID, FollowedRun]:
+        return self._runs
+
     def _update_rooms(self) -> None:
         rooms = {followed.conversation_id for followed in self._runs.values()}
-        self.rooms = rooms | ({self._page.room} if self._page.room else set())
+        self.rooms = rooms | ({self.room} if self.room else set())
 
     # --- from the access monitor -----------------------------------------------------------
 
-    def on_room(self, room: Room) -> None:
-        self._page.on_room(room)
-
-    def on_queue(self, positions: QueuePositions) -> None:
-        for run_id, followed in self._runs.items():
-            place = positions.places.get(run_id, "")
-            # The page may show the position at the time of rendering. A run that has started is
-            # updated by its frames.
-            known = self._places.get(run_id, "?" if followed.seq == 0 else "")
-            self._places[run_id] = place
-            if place != known:
-                self._queue({"queue": run_id.hex, "place": place}, is_news=False)
-        if positions.draining != self._draining:
-            self._draining = positions.draining
-            draining = sorted(server.hex for server in positions.draining)
-            self._queue({"draining": draining}, is_news=False)
-
-    @property
-    def shows_list(self) -> bool:
-        return self._list.version != ""
-
-    def on_list(self, checked: CheckedList) -> None:
-        self._list.on_list(checked)
-
     def on_gone(self, reason: str) -> None:
-        """Nothing protected is sent after this, not even what is already queued."""
+        """Ends the connection. Nothing protected is sent after this, not even queued messages."""
         self._gone = reason
         self._messages.clear()
         self._wake.set()
@@ -319,9 +290,9 @@ class Viewer:
 
     def _queue(self, message: dict[str, object], *, is_news: bool = True) -> None:
         """Queues a message. A long poll does not end for a message with ``is_news=False``."""
-        self._queue_text(encode(message), is_news=is_news)
+        self.send_text(encode(message), is_news=is_news)
 
-    def _queue_text(self, message: str, *, is_news: bool = True) -> None:
+    def send_text(self, message: str, *, is_news: bool = True) -> None:
         if self.is_gone:
             return
         self._messages.append(message)
@@ -378,12 +349,14 @@ class Viewer:
                     return
                 if loop.time() - self._sent_at >= HEARTBEAT_SECONDS:
                     await self._send_text(encode(HEARTBEAT))
+                    if self._is_outdated:
+                        await self._send_text(encode(OUTDATED))
         finally:
             self._is_idle_task = False
             self._beating.cancel()
 
     def _wake_for_heartbeat(self) -> None:
-        """One timer per connection. A timeout of each wait would set a timer per frame."""
+        """Wakes the sender with one timer per connection; a timeout of each wait would set one per frame."""
         loop = asyncio.get_running_loop()
         due = self._sent_at + HEARTBEAT_SECONDS
         if loop.time() >= due:

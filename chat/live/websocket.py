@@ -22,14 +22,13 @@ from chat.core.errors import is_database_unavailable
 from chat.live.access_monitor import GONE_ACCESS, GONE_SIGNED_OUT, access_monitor
 from chat.live.handshake import (
     Cursor,
-    Page,
     Subscribe,
     follow_run,
     identity_of,
     reader_of,
     subscribe,
 )
-from chat.live.page_updates import encode
+from chat.live.messages import encode
 from chat.live.posts import Answer, Post, PostQueue, Visitor, respond_to
 from chat.live.viewer import CLOSE_SIGNED_OUT, Viewer
 
@@ -58,7 +57,13 @@ class Resync(msgspec.Struct, tag="resync"):
     run: UUID
 
 
-Message = Subscribe | Follow | Unfollow | Acknowledge | Resync | Page | Post
+class Said(msgspec.Struct, tag="channels"):
+    """Something for the features of channels (`chat.live.channels`), by the channel's name."""
+
+    channels: dict[str, msgspec.Raw]
+
+
+Message = Subscribe | Follow | Unfollow | Acknowledge | Resync | Said | Post
 _decoder = msgspec.json.Decoder(Message)
 
 
@@ -78,7 +83,11 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def connect(self) -> None:
         # A browser reports a refused handshake like a network fault and would try again forever.
         await self.accept()
-        identity = identity_of(self.scope)
+        try:
+            identity = await identity_of(self.scope)
+        except Exception as error:
+            await self._put_off(error)
+            return
         if identity is None:
             await self.send(encode({"gone": True, "reason": GONE_SIGNED_OUT}))
             await self.close(CLOSE_SIGNED_OUT)
@@ -149,7 +158,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         begun = answer.begun if viewer.may_begin(answer.begun) else None
         viewer.tell(answer.message(post.id, follows=begun.run_id if begun else None))
         if begun is not None:
-            viewer.begin(begun)
+            viewer.follow_begun(begun)
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         if self.viewer is None or not text_data:
@@ -163,13 +172,15 @@ class LiveConsumer(AsyncWebsocketConsumer):
         try:
             await HANDLERS[type(message)](self, self.viewer, message)
         except Exception as error:
-            if not is_database_unavailable(error):
-                raise
-            # The tab reconnects in a moment with its cursors.
-            logger.warning(
-                "viewer.postponed viewer=%s error=%s", self.viewer.viewer_id, type(error).__name__
-            )
-            await self.close(CLOSE_BUSY)
+            await self._put_off(error)
+
+    async def _put_off(self, error: Exception) -> None:
+        """During a database outage the tab reconnects in a moment with its cursors. Raises any other error."""
+        if not is_database_unavailable(error):
+            raise error
+        viewer = self.viewer.viewer_id if self.viewer else ""
+        logger.warning("viewer.postponed viewer=%s error=%s", viewer, type(error).__name__)
+        await self.close(CLOSE_BUSY)
 
 
 def _count(message: str) -> None:
@@ -215,8 +226,8 @@ async def on_post(consumer: LiveConsumer, viewer: Viewer, message: Post) -> None
         viewer.tell(Answer(status=429).message(message.id))
 
 
-async def on_page(consumer: LiveConsumer, viewer: Viewer, message: Page) -> None:
-    viewer.show(message.shown(), message.list_version)
+async def on_said(consumer: LiveConsumer, viewer: Viewer, message: Said) -> None:
+    viewer.receive(message.channels)
 
 
 HANDLERS: dict[type, Callable[[LiveConsumer, Viewer, Any], Awaitable[None]]] = {
@@ -226,5 +237,5 @@ HANDLERS: dict[type, Callable[[LiveConsumer, Viewer, Any], Awaitable[None]]] = {
     Acknowledge: on_acknowledge,
     Resync: on_resync,
     Post: on_post,
-    Page: on_page,
+    Said: on_said,
 }

@@ -6,7 +6,7 @@ class Migration(migrations.Migration):
     """The bytes of files in rows of their own, which files with the same bytes share. They are moved by the
     next migration: PostgreSQL changes no table in the transaction that has changed its rows."""
 
-    dependencies = [("chat", "0024_search_days")]
+    dependencies = [("chat", "0001_squashed_0024")]
 
     operations = [
         migrations.CreateModel(

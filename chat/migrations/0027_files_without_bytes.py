@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
                 to="chat.filecontent",
             ),
         ),
-        # What an import has written, for its budget.
+        # The bytes that an import has written, for its budget.
         migrations.AddField(
             model_name="import",
             name="written_bytes",

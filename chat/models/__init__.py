@@ -3,6 +3,7 @@
 It must not import a feature.
 """
 
+from chat.models.access_reason import AccessKind, AccessReason
 from chat.models.artifact import (
     Artifact,
     ArtifactVersion,
@@ -12,8 +13,21 @@ from chat.models.artifact import (
     MockupVersion,
 )
 from chat.models.audit import AuditEvent
-from chat.models.conversation import BranchChoice, Conversation, Message, Role, Visibility
-from chat.models.file import AnswerFile, Attachment, FileContent, StoredFile
+from chat.models.change import ChangeKind, ConversationChange
+from chat.models.comment import Comment, CommentNotice
+from chat.models.conversation import (
+    BranchChoice,
+    Conversation,
+    ConversationContext,
+    ConversationRole,
+    Message,
+    Role,
+    Visibility,
+    visibilities,
+)
+from chat.models.file import AnswerFile, Attachment, StoredFile
+from chat.models.file_content import FileContent, NewContent, UnreferencedObject
+from chat.models.fork import Fork
 from chat.models.imports import Import, ImportedNames, ImportedSource
 from chat.models.installation import CacheEntry, KeyKind, KeyMark
 from chat.models.jobs import (
@@ -24,7 +38,11 @@ from chat.models.jobs import (
     JobScope,
     JobStatus,
 )
+from chat.models.mention import Mention
+from chat.models.message_queue import QueuedFile, QueuedMessage
 from chat.models.organization import Pin
+from chat.models.participant import Group, GroupMember, Participant
+from chat.models.presence import Draft, Presence, ReadMark
 from chat.models.project import (
     Project,
     ProjectAccess,
@@ -35,6 +53,7 @@ from chat.models.project import (
 from chat.models.question import OPEN_STATUSES, Question, QuestionKind, QuestionStatus
 from chat.models.run import (
     Attempt,
+    EndedRun,
     RawSegment,
     Run,
     RunInstructions,
@@ -44,6 +63,13 @@ from chat.models.run import (
 )
 from chat.models.search import SearchKind, SearchRow
 from chat.models.team import Invitation, Membership, Team, TeamRole
+from chat.models.titles import (
+    ACTIVE_TITLE_STATUSES,
+    TitleReason,
+    TitleRequest,
+    TitleSetting,
+    TitleStatus,
+)
 from chat.models.token import AccessToken
 from chat.models.tool import Tool
 from chat.models.upstream import SeenEvent, Upstream
@@ -51,7 +77,10 @@ from chat.models.user import Announcements, User
 
 __all__ = [
     "ACTIVE_JOB_STATUSES",
+    "ACTIVE_TITLE_STATUSES",
     "OPEN_STATUSES",
+    "AccessKind",
+    "AccessReason",
     "AccessToken",
     "Announcements",
     "AnswerFile",
@@ -62,9 +91,20 @@ __all__ = [
     "AuditEvent",
     "BranchChoice",
     "CacheEntry",
+    "ChangeKind",
+    "Comment",
+    "CommentNotice",
     "Conversation",
+    "ConversationChange",
+    "ConversationContext",
+    "ConversationRole",
+    "Draft",
+    "EndedRun",
     "FetchStatus",
     "FileContent",
+    "Fork",
+    "Group",
+    "GroupMember",
     "Import",
     "ImportedNames",
     "ImportedSource",
@@ -77,11 +117,15 @@ __all__ = [
     "KeyKind",
     "KeyMark",
     "Membership",
+    "Mention",
     "Message",
     "Mockup",
     "MockupFile",
     "MockupVersion",
+    "NewContent",
+    "Participant",
     "Pin",
+    "Presence",
     "Project",
     "ProjectAccess",
     "ProjectColor",
@@ -90,7 +134,10 @@ __all__ = [
     "Question",
     "QuestionKind",
     "QuestionStatus",
+    "QueuedFile",
+    "QueuedMessage",
     "RawSegment",
+    "ReadMark",
     "Role",
     "Run",
     "RunInstructions",
@@ -103,8 +150,14 @@ __all__ = [
     "StoredFile",
     "Team",
     "TeamRole",
+    "TitleReason",
+    "TitleRequest",
+    "TitleSetting",
+    "TitleStatus",
     "Tool",
+    "UnreferencedObject",
     "Upstream",
     "User",
     "Visibility",
+    "visibilities",
 ]

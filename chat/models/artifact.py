@@ -1,4 +1,4 @@
-"""What an upstream creates beside its answer: artifacts and mockups, with all their versions."""
+"""Artifacts and mockups that an upstream creates beside its answer, with all their versions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Artifact(models.Model):
 class ArtifactVersion(models.Model):
     artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="versions")
     number = models.PositiveIntegerField(gettext_lazy("version"))
-    # Where it was created: the event of this run's log.
+    # The event of this run's log that created it.
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="artifact_versions")
     seq = models.PositiveBigIntegerField()
     identifier = models.CharField(max_length=200, blank=True)
@@ -114,7 +114,7 @@ class MockupFile(models.Model):
     version = models.ForeignKey(MockupVersion, on_delete=models.CASCADE, related_name="files")
     path = models.CharField(max_length=500)
     content_type = models.CharField(max_length=100, blank=True)
-    # As the upstream announced it; the stored file has its own size.
+    # The size that the upstream announced; the stored file has its own.
     announced_bytes = models.PositiveBigIntegerField(default=0)
     status = models.CharField(
         max_length=10, choices=FetchStatus.choices, default=FetchStatus.WANTED

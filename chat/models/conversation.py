@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.core.prepared import PreparedUpdate
-from chat.models.project import PROJECT_WRITING_ROLES, Project, ProjectQuerySet
-from chat.models.team import WRITING_ROLES, Team
+from chat.models.project import Project
+from chat.models.team import Team
 from chat.models.tool import Tool
 from chat.models.upstream import Upstream
 
@@ -29,77 +29,48 @@ class Visibility(models.TextChoices):
     PROJECT = "project", gettext_lazy("Project")
 
 
-def is_read_by(
-    member: int, *, owner: int | None, visibility: str | None, project_role: str | None
-) -> bool:
-    """The one rule of reading: members of the team read what is shared with them and what is their
-    own. Keys of people; ``project_role`` is the member's role in the conversation's project, that of
-    a writer in a project for the whole team. `ConversationQuerySet.visible_to` is the same rule as a
-    query."""
-    if owner == member or visibility == Visibility.TEAM:
-        return True
-    return visibility == Visibility.PROJECT and project_role is not None
+class ConversationRole(models.TextChoices):
+    """A role in a conversation: read, write, or manage it. A manager also renames, shares, moves and deletes it."""
+
+    READER = "reader", gettext_lazy("Reader")
+    WRITER = "writer", gettext_lazy("Writer")
+    MANAGER = "manager", gettext_lazy("Manager")
 
 
-def is_written_by(
-    member: int,
-    *,
-    owner: int | None,
-    visibility: str | None,
-    role: str | None,
-    project_role: str | None,
-) -> bool:
-    """Whether a member who may read the conversation may write in it, too. ``role`` is theirs in the
-    team. `ConversationQuerySet.written_by` is the same rule as a query."""
-    if role not in WRITING_ROLES:
-        return False
-    if owner == member or visibility == Visibility.TEAM:
-        return True
-    return visibility == Visibility.PROJECT and project_role in PROJECT_WRITING_ROLES
+# The roles that everyone on a team may have in a conversation that is shared with it.
+SHARED_ROLES = (ConversationRole.READER, ConversationRole.WRITER)
 
 
-class ConversationQuerySet(models.QuerySet["Conversation"]):
-    def visible_to(self, user: User) -> ConversationQuerySet:
-        """What this user may read: `is_read_by` in their teams, without the trash, and without
-        temporary conversations whose time is over."""
-        return self.filter(
-            _is_shared_with(user, Project.objects.visible_to(user)),
-            _HAS_NOT_EXPIRED,
-            team__memberships__user=user,
-            deleted_at__isnull=True,
-        )
-
-    def written_by(self, user: User) -> ConversationQuerySet:
-        """What this user may read and write in: `is_written_by` of `visible_to`."""
-        return self.filter(
-            _is_shared_with(user, Project.objects.written_by(user)),
-            _HAS_NOT_EXPIRED,
-            team__memberships__user=user,
-            team__memberships__role__in=WRITING_ROLES,
-            deleted_at__isnull=True,
-        )
-
-    def in_trash_of(self, user: User) -> ConversationQuerySet:
-        """What this user may restore: their own deleted conversations, in teams they may write in."""
-        return self.filter(
-            _HAS_NOT_EXPIRED,
-            owner=user,
-            team__memberships__user=user,
-            team__memberships__role__in=WRITING_ROLES,
-            deleted_at__isnull=False,
-        )
+def visibilities(*, in_project: bool) -> tuple[Visibility, Visibility]:
+    """The two visibilities of a conversation: private, and shared with its team or its project's readers."""
+    return Visibility.PRIVATE, Visibility.PROJECT if in_project else Visibility.TEAM
 
 
-def _is_shared_with(user: User, projects: ProjectQuerySet) -> Q:
-    return (
-        Q(owner=user)
-        | Q(visibility=Visibility.TEAM)
-        | Q(visibility=Visibility.PROJECT, project__in=projects.values("pk"))
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationContext:
+    """Facts about a conversation that one query reads with it, for one user and as of then."""
 
-
-# The database's clock is used, because the clocks of hosts differ.
-_HAS_NOT_EXPIRED = Q(expires_at__isnull=True) | Q(expires_at__gt=Now())
+    user_pk: int
+    may_write: bool
+    may_manage: bool
+    # Whether people or groups take part in it beside its owner.
+    has_participants: bool
+    # Whether the person sees nothing else of the team.
+    is_guest: bool
+    reads_project: bool
+    is_pinned: bool
+    # Whether a tool is enabled in it, and whether its team has any.
+    has_tools: bool
+    team_has_tools: bool
+    # Whether an administrator has opened it with a reason.
+    was_opened: bool
+    # Whether messages are queued in it.
+    has_queue: bool
+    # Whether the person may copy it into a conversation of their own.
+    may_fork: bool
+    # Whether it is such a copy, and whether a change of it is signed in a line.
+    is_fork: bool
+    was_changed: bool
 
 
 class Conversation(models.Model):
@@ -122,6 +93,15 @@ class Conversation(models.Model):
         choices=Visibility.choices,
         default=Visibility.PRIVATE,
     )
+    # The role of everyone on the team if the visibility is `team`. The database's default is for processes
+    # of an older version.
+    shared_role = models.CharField(
+        gettext_lazy("role of the team"),
+        max_length=10,
+        choices=[(role.value, role.label) for role in SHARED_ROLES],
+        default=ConversationRole.WRITER,
+        db_default=ConversationRole.WRITER,
+    )
     # An action takes the conversations out of a project before it deletes it.
     project = models.ForeignKey(
         Project,
@@ -134,34 +114,35 @@ class Conversation(models.Model):
         verbose_name=gettext_lazy("project"),
     )
     title = models.CharField(gettext_lazy("title"), max_length=200)
+    # The title was taken from the first message, so a model may write a better one. Titles that a person or
+    # the source of an import gave stay. The database's default is for processes of an older version.
+    has_automatic_title = models.BooleanField(default=False, db_default=False, editable=False)
     system_prompt = models.TextField(blank=True)
-    # What the composer offers next: the last choice.
+    # The last choice, which the composer offers next.
     upstream = models.ForeignKey(Upstream, null=True, blank=True, on_delete=models.SET_NULL)
     model = models.CharField(max_length=200, blank=True)
     parameters = models.JSONField(default=dict, blank=True)
     # The team's tools that are enabled in this conversation.
     tools = models.ManyToManyField(Tool, blank=True, related_name="conversations")
+    # Whether readers are shown the system prompts, parameters and tools, which are the writers'
+    # (`chat.access.may_see_settings`). The database's default is for processes of an older version.
+    shows_settings = models.BooleanField(default=False, db_default=False)
     # Increases with every change of the room: a message, the end of a run, a rename, a deletion.
     revision = models.PositiveBigIntegerField(default=1)
+    # Counts the changes of its comments, which are no news. The database's default is for processes of an
+    # older version.
+    comments_version = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
     created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
     updated_at = models.DateTimeField(gettext_lazy("updated"), default=timezone.now)
     # Out of the sidebar of everybody. A message takes it out of the archive.
     archived_at = models.DateTimeField(gettext_lazy("archived"), null=True, blank=True)
     # In the trash of its owner, until `TRASH_DAYS` later.
     deleted_at = models.DateTimeField(gettext_lazy("deleted"), null=True, blank=True)
-    # The end of a temporary conversation. What is deleted for ever expires at that moment.
+    # The end of a temporary conversation, or the moment when it was permanently deleted.
     expires_at = models.DateTimeField(gettext_lazy("expires"), null=True, blank=True)
 
-    # The key of the user for whom this object was loaded, and whether they might write in it then.
-    writing_of: tuple[int, bool] | None = None
-    # Whether that user has pinned it.
-    is_pinned: bool = False
-    # Whether any tool was enabled when it was loaded, if that was loaded with it.
-    has_tools: bool | None = None
-    # Whether its team had any, if that was loaded with it.
-    team_has_tools: bool | None = None
-
-    objects = ConversationQuerySet.as_manager()
+    # Set where `chat.access.get_conversation` has loaded it.
+    context: ConversationContext | None = None
 
     class Meta:
         verbose_name = gettext_lazy("conversation")
@@ -205,13 +186,29 @@ class Conversation(models.Model):
         return self.visibility != Visibility.PRIVATE
 
     @property
+    def audiences(self) -> tuple[Visibility, Visibility]:
+        """The possible visibilities: private, or shared where it is."""
+        return visibilities(in_project=self.project_id is not None)
+
+    @property
     def shared_visibility(self) -> Visibility:
-        """What it is when it is not private: in a project it is shared with those who see that."""
-        return Visibility.TEAM if self.project_id is None else Visibility.PROJECT
+        return self.audiences[1]
+
+    @property
+    def is_read_by_team(self) -> bool:
+        """Whether everyone on the team may read it, and not write in it."""
+        is_for_team = self.visibility == Visibility.TEAM
+        return is_for_team and self.shared_role == ConversationRole.READER
 
     def touch(self) -> int:
-        """Increases the revision in the database, and returns the new one."""
+        """Increases the revision in the database, and returns the new one. It is news: lists have it on top,
+        and browsers mark it as new."""
         return self._touched(_touch)
+
+    def touch_quietly(self) -> int:
+        """Like `touch`, for changes that are no news, such as the archive. The time and the place in lists
+        stay; the change of the list has to be counted (`count_rearrangement`)."""
+        return self._revised(_touch_quietly.rows(room=self.pk))
 
     def remember(
         self, upstream: Upstream, model: str, parameters: dict[str, object], system_prompt: str
@@ -228,11 +225,14 @@ class Conversation(models.Model):
 
     def _touched(self, update: PreparedUpdate, **changes: object) -> int:
         now = timezone.now()
-        rows = update.rows(room=self.pk, now=now, **changes)
+        revision = self._revised(update.rows(room=self.pk, now=now, **changes))
+        self.updated_at = now
+        return revision
+
+    def _revised(self, rows: list[tuple[int]]) -> int:
         if not rows:
             raise Conversation.DoesNotExist
         ((self.revision,),) = rows
-        self.updated_at = now
         return self.revision
 
 
@@ -241,6 +241,10 @@ _touch = PreparedUpdate(
         Conversation.objects.filter(pk=room),
         {"revision": F("revision") + 1, "updated_at": now},
     ),
+    returning=["revision"],
+)
+_touch_quietly = PreparedUpdate(
+    lambda room: (Conversation.objects.filter(pk=room), {"revision": F("revision") + 1}),
     returning=["revision"],
 )
 _remember = PreparedUpdate(
@@ -289,14 +293,6 @@ class Message(models.Model):
     revision = models.PositiveBigIntegerField(default=1)
     created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
 
-    # Whether it was being written when it was loaded, if that was loaded with it.
-    is_live: bool | None = None
-    # Whether it had no children when it was loaded, if that was loaded with it.
-    is_last: bool | None = None
-    # Whether nothing had been sent under the idempotency key of the message that is sent below it.
-    is_key_new: bool | None = None
-    # For the user for whom it was loaded: `BranchChoice.is_kept`; ``None`` if they chose nothing.
-    is_kept: bool | None = None
     # The author in the source of an imported conversation, if that was loaded with it and nobody
     # here is the author.
     imported_author = ""
@@ -324,7 +320,7 @@ def name_of(known: User | Upstream | None, imported_name: str) -> str:
 
 
 class BranchChoice(models.Model):
-    """Which of several siblings a user looks at. ``parent`` is null at the root.
+    """The one of several siblings that a user looks at. ``parent`` is null at the root.
 
     ``is_kept``: the user did not choose it; they were reading it when somebody else wrote another
     version.

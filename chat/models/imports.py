@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from chat.models.conversation import Conversation, Message
+from chat.models.fork import Fork
 from chat.models.jobs import Job
 from chat.models.question import Question
 from chat.models.run import Run
@@ -59,7 +60,7 @@ class ImportedSource(models.Model):
     format = models.CharField(max_length=40)
     # The product's own id; a digest of the content where it has none.
     source_id = models.CharField(max_length=200)
-    # Of the content, to see whether it has changed.
+    # The content's, to see whether it has changed.
     digest = models.CharField(max_length=64)
     conversation = models.ForeignKey(
         Conversation, null=True, on_delete=models.SET_NULL, related_name="imported_from"
@@ -87,12 +88,14 @@ ImportedNames: TypeAlias = Mapping[tuple[str, int], str]
 
 
 def imported_names(conversation_pk: int) -> ImportedNames:
-    """The names that the source of an imported conversation has for people and servers that have no
-    record here. Empty for every other conversation."""
-    rows = ImportedSource.objects.filter(conversation=conversation_pk)
+    """The names that the source of an imported conversation, or of a copy of one, has for people and
+    servers that have no record here. Empty for every other conversation."""
+    imported = ImportedSource.objects.filter(conversation=conversation_pk)
+    copied = Fork.objects.filter(conversation=conversation_pk)
+    rows = imported.values_list("names", flat=True)
     return {
         (kind, key): name
-        for names in rows.values_list("names", flat=True)
+        for names in rows.union(copied.values_list("names", flat=True), all=True)
         for kind, keys_by_name in names.items()
         for name, keys in keys_by_name.items()
         for key in keys

@@ -6,13 +6,11 @@ import uuid
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Exists, OuterRef, Q
-from django.db.models.functions import Now
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from chat.models.team import Membership, Team, TeamRole
-from chat.models.user import User
+from chat.models.team import Team
 
 
 class JobKind(models.TextChoices):
@@ -38,20 +36,11 @@ ACTIVE_JOB_STATUSES = (JobStatus.UPLOADING, JobStatus.QUEUED, JobStatus.RUNNING)
 
 
 class JobScope(models.TextChoices):
-    """Whose conversations an export has."""
+    """The owner of an export's conversations."""
 
     OWN = "own", gettext_lazy("My conversations")
     TEAM = "team", gettext_lazy("Shared conversations of a team")
     ALL = "all", gettext_lazy("All conversations")
-
-
-class JobQuerySet(models.QuerySet["Job"]):
-    def visible_to(self, user: User) -> JobQuerySet:
-        """A person's own jobs that have not expired, without exports that they may not make any
-        more: those of a team for its owners, those of everything for administrators."""
-        owned = Membership.objects.filter(user=user, team=OuterRef("team"), role=TeamRole.OWNER)
-        mine = self.filter(~Q(scope=JobScope.TEAM) | Exists(owned), user=user, expires_at__gt=Now())
-        return mine if user.is_staff else mine.exclude(scope=JobScope.ALL)
 
 
 class Job(models.Model):
@@ -64,15 +53,15 @@ class Job(models.Model):
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="jobs"
     )
-    # Where to import to, or whose shared conversations are exported.
+    # The team to import to, or whose shared conversations are exported.
     team = models.ForeignKey(Team, null=True, on_delete=models.CASCADE, related_name="+")
-    # Of exports only.
+    # Exports only.
     scope = models.CharField(max_length=10, choices=JobScope.choices, blank=True)
     # A name of `chat.exports.forms.FORMS`, for exports.
     form = models.CharField(max_length=20, blank=True)
     done = models.PositiveIntegerField(default=0)
     total = models.PositiveIntegerField(default=0)
-    # What the page shows of it at the end, as its kind wants.
+    # The result that the page shows at the end; its form depends on the kind.
     result = models.JSONField(default=dict, blank=True)
     # A sentence for the person, if it failed.
     error = models.TextField(blank=True)
@@ -85,16 +74,14 @@ class Job(models.Model):
     queued_at = models.DateTimeField(default=timezone.now)
     finished_at = models.DateTimeField(null=True)
     cancel_requested_at = models.DateTimeField(null=True)
-    # Then it is gone for its person, and a runner deletes it with its file.
+    # From this time on its person doesn't see it, and a runner deletes it with its file.
     expires_at = models.DateTimeField()
 
     # A new one for each claim, so that a runner that has lost the job can't write about it.
     lease = models.UUIDField(null=True)
-    # By the database's clock.
+    # The time by the database's clock.
     heartbeat_at = models.DateTimeField(null=True)
     attempts = models.PositiveSmallIntegerField(default=0)
-
-    objects = JobQuerySet.as_manager()
 
     class Meta:
         ordering = ["-id"]

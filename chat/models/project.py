@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from chat.models.team import MANAGING_ROLES, WRITING_ROLES, Team
+from chat.models.team import Team
 from chat.models.tool import Tool
 from chat.models.upstream import Upstream
-
-if TYPE_CHECKING:
-    from chat.models.user import User
 
 
 class ProjectColor(models.TextChoices):
@@ -39,66 +33,11 @@ class ProjectAccess(models.TextChoices):
 
 
 class ProjectRole(models.TextChoices):
-    """What selected people may do. In a project for everyone, the role in the team decides."""
+    """The role of a selected person. In a project for everyone, the role in the team decides."""
 
     MANAGER = "manager", gettext_lazy("Manager")
     WRITER = "writer", gettext_lazy("Writer")
     READER = "reader", gettext_lazy("Reader")
-
-
-PROJECT_WRITING_ROLES = (ProjectRole.MANAGER, ProjectRole.WRITER)
-
-
-class ProjectQuerySet(models.QuerySet["Project"]):
-    """Who may do what, by their role in the team and, in projects of selected people, that in the
-    project. Being on the team comes first: a role in the project alone gives nothing."""
-
-    def visible_to(self, user: User) -> ProjectQuerySet:
-        """Those whose shared conversations, files and instructions this user may read."""
-        return self.filter(
-            Q(access=ProjectAccess.TEAM) | _has_role(user, ProjectRole.values),
-            team__memberships__user=user,
-        )
-
-    def written_by(self, user: User) -> ProjectQuerySet:
-        """Those in whose shared conversations this user may write. A viewer of the team never does."""
-        return self.filter(
-            Q(access=ProjectAccess.TEAM) | _has_role(user, PROJECT_WRITING_ROLES),
-            team__memberships__user=user,
-            team__memberships__role__in=WRITING_ROLES,
-        )
-
-    def managed_by(self, user: User) -> ProjectQuerySet:
-        """Those that this user may change and delete."""
-        return self.filter(
-            _is_manager(user) | Q(access=ProjectAccess.TEAM) & _MANAGES_TEAM,
-            team__memberships__user=user,
-            team__memberships__role__in=WRITING_ROLES,
-        )
-
-    def with_members_managed_by(self, user: User) -> ProjectQuerySet:
-        """Those whose members this user may see and change. Owners and admins of the team may, so
-        that nobody is locked out; that does not let them read the content."""
-        return self.filter(
-            _is_manager(user) | _MANAGES_TEAM,
-            team__memberships__user=user,
-            team__memberships__role__in=WRITING_ROLES,
-        )
-
-
-_MANAGES_TEAM = Q(team__memberships__role__in=MANAGING_ROLES)
-
-
-def _is_manager(user: User) -> Q:
-    """The creator of a project for the whole team; a manager of one of selected people."""
-    return Q(access=ProjectAccess.TEAM, created_by=user) | (
-        Q(access=ProjectAccess.MEMBERS) & _has_role(user, [ProjectRole.MANAGER])
-    )
-
-
-def _has_role(user: User, roles: Iterable[str]) -> Q:
-    members = ProjectMember.objects.filter(project=OuterRef("pk"), user=user)
-    return Q(Exists(members.filter(role__in=roles)))
 
 
 class Project(models.Model):
@@ -114,7 +53,7 @@ class Project(models.Model):
         default=ProjectColor.GRAY,
     )
     description = models.CharField(gettext_lazy("description"), max_length=500, blank=True)
-    # What every answer in the project's conversations is told, before their own system prompts.
+    # Instructions for every answer in the project's conversations, before their own system prompts.
     instructions = models.TextField(gettext_lazy("instructions"), blank=True)
     access = models.CharField(
         gettext_lazy("access"),
@@ -122,7 +61,7 @@ class Project(models.Model):
         choices=ProjectAccess.choices,
         default=ProjectAccess.TEAM,
     )
-    # What the composer of a new conversation begins with.
+    # The defaults of the composer of a new conversation.
     upstream = models.ForeignKey(
         Upstream, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -136,8 +75,6 @@ class Project(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
     created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
-
-    objects = ProjectQuerySet.as_manager()
 
     class Meta:
         verbose_name = gettext_lazy("project")

@@ -1,4 +1,4 @@
-"""What a run waits for: an answer, an approval, or the result of a tool."""
+"""Questions that a run waits for: an answer, an approval, or the result of a tool."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Question(models.Model):
     answer = models.JSONField(default=dict, blank=True)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
-    # As `Message.imported_author`, for who answered.
+    # The person who answered, as `Message.imported_author`.
     imported_answerer = ""
 
     class Meta:
@@ -73,6 +73,12 @@ class Question(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.public_id}"
+
+    @property
+    def is_seen_by_others(self) -> bool:
+        """Whether more people than the owner of the conversation see it, if `chat.access.with_audience` has
+        read that."""
+        return bool(vars(self).get("has_audience", self.conversation.is_shared))
 
     @property
     def is_open(self) -> bool:

@@ -79,18 +79,20 @@ class Run(models.Model):
     parameters = models.JSONField(default=dict, blank=True)
     # Definitions of the tools that were offered: [{"name", "description", "schema"}].
     tools = models.JSONField(default=list, blank=True)
-    # For a run that continues an answer: the results and replies that the run before it waited for
+    # The results and replies that the run before it waited for, if it continues an answer
     # (`chat.runs.resume`).
     inputs = models.JSONField(default=list, blank=True)
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         null=True,
         on_delete=models.SET_NULL,
+        # The index below does this, too.
+        db_index=False,
         related_name="runs",
         verbose_name=gettext_lazy("requested by"),
     )
     idempotency_key = models.UUIDField(unique=True)
-    # Of the request of a program (`chat.public_api.idempotency`).
+    # The digest of an API request (`chat.public_api.idempotency`).
     request_digest = models.CharField(max_length=64, null=True, blank=True)
 
     status = models.CharField(
@@ -146,6 +148,8 @@ class Run(models.Model):
         indexes = [
             models.Index(fields=["status", "queued_at"]),
             models.Index(fields=["runner", "status"]),
+            # The inbox reads a person's newest runs.
+            models.Index(fields=["requested_by", "queued_at"], name="run_requested"),
         ]
         constraints = [
             models.UniqueConstraint(fields=["message", "position"], name="run_position_unique")
@@ -214,6 +218,21 @@ class RawSegment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_id} raw {self.position}"
+
+
+class EndedRun(models.Model):
+    """A run that has ended and that a follower has not handled yet: `chat.runs.ended_runs`."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="+")
+    follower = models.CharField(max_length=40)
+    failures = models.PositiveSmallIntegerField(default=0)
+    due_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        indexes = [models.Index(fields=["follower", "due_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} {self.follower}"
 
 
 class Attempt(models.Model):

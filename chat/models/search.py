@@ -1,4 +1,4 @@
-"""What full-text search finds: one row for each text that a person may search for."""
+"""The index of full-text search: one row for each text that a person may search for."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SearchRow(models.Model):
     message = models.ForeignKey(
         Message, null=True, on_delete=models.CASCADE, related_name="search_rows"
     )
-    # Without indexes of their own: nobody is deleted as often as a row is written.
+    # These have no indexes of their own: people are rarely deleted, rows often written.
     author = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         null=True,

@@ -15,8 +15,12 @@ class TeamRole(models.TextChoices):
     ADMIN = "admin", gettext_lazy("Admin")
     MEMBER = "member", gettext_lazy("Member")
     VIEWER = "viewer", gettext_lazy("Viewer")
+    # Sees only the conversations that they take part in, and nothing else of the team.
+    GUEST = "guest", gettext_lazy("Guest")
 
 
+# Roles that see the team: its members, projects, groups and shared conversations.
+FULL_ROLES = (TeamRole.OWNER, TeamRole.ADMIN, TeamRole.MEMBER, TeamRole.VIEWER)
 # Roles that may write in the team's conversations, and roles that may invite and remove members.
 WRITING_ROLES = (TeamRole.OWNER, TeamRole.ADMIN, TeamRole.MEMBER)
 MANAGING_ROLES = (TeamRole.OWNER, TeamRole.ADMIN)
@@ -31,6 +35,8 @@ class Team(models.Model):
     # How many shared conversations were made private or deleted; lists that show them are then
     # reloaded.
     withdrawals = models.PositiveBigIntegerField(default=0, editable=False)
+    # How often a shared conversation got another place in lists, or none, while its time stayed.
+    rearrangements = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
     members = models.ManyToManyField(
         settings.AUTH_USER_MODEL, through="Membership", related_name="teams"
     )
@@ -67,6 +73,10 @@ class Membership(models.Model):
             "team": self.team,
             "role": self.get_role_display(),
         }
+
+    @property
+    def sees_team(self) -> bool:
+        return self.role in FULL_ROLES
 
     @property
     def may_write(self) -> bool:

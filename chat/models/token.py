@@ -6,11 +6,11 @@ import uuid
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
-from chat.models.team import WRITING_ROLES, Team
+from chat.models.team import Team
 
 
 class AccessTokenQuerySet(models.QuerySet["AccessToken"]):
@@ -18,15 +18,6 @@ class AccessTokenQuerySet(models.QuerySet["AccessToken"]):
         """Tokens that are neither revoked nor expired."""
         return self.filter(
             Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()), revoked_at__isnull=True
-        )
-
-    def usable(self) -> AccessTokenQuerySet:
-        """Tokens that are valid now: neither revoked nor expired, of an active user who may write
-        in the token's team."""
-        return self.not_ended().filter(
-            user__is_active=True,
-            team__memberships__user=F("user"),
-            team__memberships__role__in=WRITING_ROLES,
         )
 
 

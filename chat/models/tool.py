@@ -12,11 +12,11 @@ from chat.models.team import Team
 
 
 class Tool(models.Model):
-    """What a model is told about a tool. ``schema`` is a JSON Schema of type object."""
+    """The definition of a tool that a model gets. ``schema`` is a JSON Schema of type object."""
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="tools")
-    # What every API accepts: letters, digits, underscores and dashes, at most 64.
+    # Every API accepts these: letters, digits, underscores and dashes, at most 64.
     name = models.CharField(max_length=64)
     description = models.TextField(blank=True)
     schema = models.JSONField(default=dict, blank=True)

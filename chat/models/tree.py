@@ -45,21 +45,38 @@ def children_by_parent(messages: Iterable[Message]) -> dict[int | None, list[Mes
     return children
 
 
+def newest_below(messages: Iterable[Message]) -> dict[int, Message]:
+    """By the key of each message the newest one of the branch that begins with it. Parents are
+    older than their children."""
+    newest: dict[int, Message] = {}
+    for message in sorted(messages, key=lambda message: message.pk, reverse=True):
+        found = newest.setdefault(message.pk, message)
+        parent = message.parent_id
+        if parent is not None and (parent not in newest or newest[parent].pk < found.pk):
+            newest[parent] = found
+    return newest
+
+
 def visible_path(messages: Iterable[Message], choices: Mapping[int | None, int]) -> list[Place]:
-    """The path that a user sees: at each fork the chosen child, else the newest one."""
-    children = children_by_parent(messages)
+    """The path that a user sees: at each fork the chosen child, else the one whose branch was
+    continued last."""
+    rows = list(messages)
+    children = children_by_parent(rows)
+    newest = newest_below(rows) if any(len(each) > 1 for each in children.values()) else {}
     path: list[Place] = []
     parent: int | None = None
     while siblings := children.get(parent):
-        place = _place(siblings, choices.get(parent))
+        place = _place(siblings, choices.get(parent), newest)
         path.append(place)
         parent = place.message.pk
     return path
 
 
-def _place(siblings: list[Message], chosen: int | None) -> Place:
+def _place(siblings: list[Message], chosen: int | None, newest: Mapping[int, Message]) -> Place:
     keys = [message.pk for message in siblings]
-    index = keys.index(chosen) if chosen in keys else len(keys) - 1
+    if len(keys) > 1 and chosen not in keys:
+        chosen = max(keys, key=lambda key: newest[key].pk)
+    index = keys.index(chosen) if chosen in keys else 0
     return Place(
         message=siblings[index],
         number=index + 1,
@@ -70,7 +87,7 @@ def _place(siblings: list[Message], chosen: int | None) -> Place:
 
 
 def path_to(message: Message, messages: Mapping[int, Message]) -> list[Message]:
-    """From the root to ``message``, both included; ``messages`` by primary key."""
+    """The messages from the root to ``message``, both included; ``messages`` by primary key."""
     path = [message]
     while path[-1].parent_id is not None:
         path.append(messages[path[-1].parent_id])

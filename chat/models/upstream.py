@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -14,10 +15,65 @@ from django.utils.translation import gettext_lazy
 
 from chat.core import encryption
 
+# The types that servers give models which hold no conversation: LM Studio, Mistral, Together, Venice, Vercel's
+# AI Gateway. Decision models answer fixed questions with probabilities.
+_OTHER_TYPES = {
+    "audio",
+    "decision",
+    "embedding",
+    "embeddings",
+    "evaluation",
+    "image",
+    "moderation",
+    "rerank",
+    "reranker",
+    "transcribe",
+    "transcription",
+    "tts",
+    "video",
+}
+# Names of such models, for servers that give no type: text-embedding-3-small, bge-reranker-v2-m3, whisper-1.
+_OTHER_NAME = re.compile(
+    r"embed|rerank|(?<![a-z])(?:whisper|tts|transcribe|moderation|dall-e)(?![a-z])", re.IGNORECASE
+)
+# Inputs of a model besides text, by the members with which servers say so.
+_IMAGE_FLAGS = ("vision", "supports_image_input", "supports_vision")
+
+
+def _detail_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    detail = entry.get("detail")
+    return detail if isinstance(detail, dict) else {}
+
 
 def is_chat_model(entry: Mapping[str, Any]) -> bool:
-    """Whether a model of a server's list can hold a conversation."""
-    return (entry.get("detail") or {}).get("type") not in ("embedding", "embeddings")
+    """Whether a model of a server's list can hold a conversation, as far as the server tells."""
+    kind = _detail_of(entry).get("type")
+    return not (isinstance(kind, str) and kind.lower() in _OTHER_TYPES)
+
+
+def is_offered(entry: Mapping[str, Any]) -> bool:
+    """Whether people can choose a model: as an administrator decided; else, where the server gives no
+    type, unless its name is that of another kind of model."""
+    if not is_chat_model(entry):
+        return False
+    if "is_off" in entry:
+        return not entry["is_off"]
+    has_type = isinstance(_detail_of(entry).get("type"), str)
+    return has_type or bool(entry.get("is_typed")) or not _OTHER_NAME.search(str(entry["id"]))
+
+
+def inputs_of(entry: Mapping[str, Any]) -> list[str]:
+    """The inputs of a model besides text, as the server says, of "image", "audio", "video" and "file":
+    ``architecture.input_modalities`` (OpenRouter), ``capabilities.vision`` (LM Studio, Mistral) and
+    flags of other servers."""
+    detail = _detail_of(entry)
+    architecture, capabilities = detail.get("architecture"), detail.get("capabilities")
+    modalities = architecture.get("input_modalities") if isinstance(architecture, dict) else None
+    names = list(modalities) if isinstance(modalities, list) else []
+    flags = {**detail, **capabilities} if isinstance(capabilities, dict) else detail
+    if detail.get("type") == "vlm" or any(flags.get(flag) is True for flag in _IMAGE_FLAGS):
+        names.append("image")
+    return [name for name in ("image", "audio", "video", "file") if name in names]
 
 
 class Upstream(models.Model):
@@ -46,8 +102,8 @@ class Upstream(models.Model):
     parameters = models.JSONField(default=dict, blank=True)
     # Options that contain credentials, such as headers for MCP servers, encrypted as one object.
     sealed_options = models.TextField(blank=True, editable=False)
-    # [{"id", "label", "detail", "is_typed"}]: from the upstream's list, or typed by hand. Those that an
-    # administrator disabled have "is_off", too.
+    # [{"id", "label", "detail", "is_typed"}]: from the upstream's list, or typed by hand. Models
+    # that an administrator switched have "is_off", too.
     model_list = models.JSONField(default=list, blank=True)
     models_listed_at = models.DateTimeField(null=True, blank=True, editable=False)
     # Steps of the last connection test.
@@ -74,10 +130,8 @@ class Upstream(models.Model):
 
     @property
     def chat_models(self) -> list[dict[str, Any]]:
-        """The enabled entries of its list that can hold a conversation."""
-        return [
-            entry for entry in self.model_list if is_chat_model(entry) and not entry.get("is_off")
-        ]
+        """The entries of its list that people can choose."""
+        return [entry for entry in self.model_list if is_offered(entry)]
 
     def is_off(self, model: str) -> bool:
         """Whether an administrator disabled this model."""
@@ -130,11 +184,12 @@ class SeenEvent(models.Model):
     """A kind of event that this upstream has sent, counted over all its runs."""
 
     upstream = models.ForeignKey(Upstream, on_delete=models.CASCADE, related_name="seen_events")
-    # As on the wire: the event's name, the payload's type, or the kind of chunk.
+    # The kind on the wire: the event's name, the payload's type, or the kind of chunk.
     name = models.CharField(max_length=200)
     is_known = models.BooleanField(default=True)
     count = models.PositiveBigIntegerField(default=0)
-    # The first one of an unknown kind, credentials redacted, cut at a few thousand characters.
+    # The first one of an unknown kind, credentials redacted, cut at a few thousand characters. For a
+    # conversation only the names and types of its members, because administrators see it.
     sample = models.TextField(blank=True)
     first_seen_at = models.DateTimeField(default=timezone.now)
     last_seen_at = models.DateTimeField(default=timezone.now)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.models import PermissionsMixin
 from django.db import models
-from django.db.models.functions import Lower
+from django.db.models.functions import Lower, Now
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
@@ -25,11 +25,11 @@ class UserManager(BaseUserManager["User"]):
 
 
 class Announcements(models.TextChoices):
-    """What a screen reader announces of a live answer. Errors and questions are always
+    """The events of a live answer that a screen reader announces. Errors and questions are always
     announced."""
 
-    STATES = "states", gettext_lazy("Status changes")
-    PARAGRAPHS = "paragraphs", gettext_lazy("Status changes and each paragraph of the answer")
+    STATES = "states", gettext_lazy("When an answer starts and ends")
+    PARAGRAPHS = "paragraphs", gettext_lazy("When an answer starts and ends, and each paragraph")
     ENDS = "ends", gettext_lazy("Only when an answer is complete")
 
 
@@ -57,7 +57,23 @@ class User(AbstractBaseUser, PermissionsMixin):
         choices=Announcements.choices,
         default=Announcements.STATES,
     )
-    # How often this person has changed their pins: part of the version of their sidebar.
+    is_invisible = models.BooleanField(
+        gettext_lazy("invisible"),
+        default=False,
+        db_default=False,
+        help_text=gettext_lazy(
+            "Others don’t see when you have a conversation open or are writing in it."
+        ),
+    )
+    # The kinds of inbox entries (`chat.web.inbox_sources`) of which the browser does not notify this person.
+    muted_kinds = models.CharField(
+        max_length=200, blank=True, default="", db_default="", editable=False
+    )
+    # Conversations that the person has never opened are unread if they have changed since then. For accounts
+    # of an older version it is the time of the update.
+    unread_since = models.DateTimeField(default=timezone.now, db_default=Now(), editable=False)
+    # How often this person has changed their pins, or the place of a private conversation: part of the version
+    # of their sidebar.
     pin_changes = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
     date_joined = models.DateTimeField(gettext_lazy("joined"), default=timezone.now)
 

@@ -10,13 +10,15 @@ from django.db.models.functions import Now
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 
+from chat import access
+from chat.conversations.actions.conversation import count_rearrangement
 from chat.core import notify
 from chat.core.errors import ActionRefused
-from chat.models import AuditEvent, Conversation, Pin, User
+from chat.models import AuditEvent, ChangeKind, Conversation, ConversationChange, Pin, User
 
 # The topic of the task that erases what nobody can restore any more.
 PURGE = "purge"
-# As many as fit on a screen and a half; more would push the recent ones out of sight.
+# Pins fill at most a screen and a half; more would push the recent ones out of sight.
 MOST_PINS = 50
 
 
@@ -26,7 +28,7 @@ MOST_PINS = 50
 def shown_pins(user: User) -> Sequence[Pin]:
     """A person's pins in their order, without those of conversations that are archived, or that they
     can't read at present."""
-    listed = Conversation.objects.visible_to(user).filter(archived_at__isnull=True)
+    listed = access.visible_conversations(user).filter(archived_at__isnull=True)
     return list(_pins(user).filter(conversation__in=listed))
 
 
@@ -55,7 +57,7 @@ def pin(user: User, conversation: Conversation, place: int | None = None) -> Non
 
 
 def _index_of(order: Sequence[Pin], shown: Sequence[Pin], mine: Pin, place: int) -> int:
-    """Where in the ``order`` of the others a pin is at this place among those that are shown."""
+    """The index in ``order``, without ``mine``, that puts the pin at this place among the shown ones."""
     others = [each for each in shown if each != mine]
     if place < len(others):
         return order.index(others[place])
@@ -77,7 +79,7 @@ def unpin(user: User, conversation: Conversation) -> None:
 
 
 def _count_change(user: User) -> None:
-    """Part of the version of the person's list (`chat.live.list_version`). It comes first: changes
+    """Part of the version of the person's list (`chat.conversations.list_version`). It comes first: changes
     of the same person's pins wait for each other at this row."""
     User.objects.filter(pk=user.pk).update(pin_changes=F("pin_changes") + 1)
 
@@ -86,23 +88,31 @@ def _count_change(user: User) -> None:
 
 
 def archive(user: User, conversation: Conversation) -> None:
-    """Takes a conversation out of the sidebar of everybody. What runs in it goes on."""
-    _change(conversation, _row(conversation, archived_at__isnull=True), archived_at=timezone.now())
+    """Takes a conversation out of the sidebar of everybody. Its runs continue."""
+    with transaction.atomic():
+        row = _row(conversation, archived_at__isnull=True)
+        if _change(conversation, row, archived_at=timezone.now()):
+            ConversationChange.objects.record(user, conversation, ChangeKind.ARCHIVED)
 
 
 def unarchive(user: User, conversation: Conversation) -> None:
-    _change(conversation, _row(conversation, archived_at__isnull=False), archived_at=None)
+    with transaction.atomic():
+        if _change(conversation, _row(conversation, archived_at__isnull=False), archived_at=None):
+            ConversationChange.objects.record(user, conversation, ChangeKind.UNARCHIVED)
 
 
 def keep(user: User, conversation: Conversation) -> None:
     """A temporary conversation becomes an ordinary one."""
-    _change(conversation, _row(conversation, expires_at__gt=Now()), expires_at=None)
+    with transaction.atomic():
+        if _change(conversation, _row(conversation, expires_at__gt=Now()), expires_at=None):
+            ConversationChange.objects.record(user, conversation, ChangeKind.KEPT)
 
 
 def restore(user: User, conversation: Conversation) -> None:
     """Takes a conversation out of the trash, to where it was."""
     with transaction.atomic():
-        _change_trashed(user, conversation, deleted_at=None)
+        _change_trashed(conversation, access.trashed_conversations(user), deleted_at=None)
+        ConversationChange.objects.record(user, conversation, ChangeKind.RESTORED)
         _record(user, "conversation.restore", conversation)
 
 
@@ -110,15 +120,15 @@ def erase(user: User, conversation: Conversation) -> None:
     """Deletes what is in the trash for ever: from now on nobody can restore it, and a runner removes
     its rows, as soon as no answer is written into them."""
     with transaction.atomic():
-        _change_trashed(user, conversation, expires_at=Now())
+        _change_trashed(conversation, access.own_trashed_conversations(user), expires_at=Now())
         _record(user, "conversation.erase", conversation)
     notify.publish_after_commit(PURGE)
 
 
-def _change_trashed(user: User, conversation: Conversation, **changes: object) -> None:
-    rows = Conversation.objects.filter(
-        pk__in=Conversation.objects.in_trash_of(user).filter(pk=conversation.pk).values("pk")
-    )
+def _change_trashed(
+    conversation: Conversation, trashed: QuerySet[Conversation], **changes: object
+) -> None:
+    rows = Conversation.objects.filter(pk__in=trashed.filter(pk=conversation.pk).values("pk"))
     if not _change(conversation, rows, **changes):
         raise ActionRefused(gettext("This conversation isn’t in the trash anymore."))
 
@@ -134,10 +144,11 @@ def _row(conversation: Conversation, **conditions: object) -> QuerySet[Conversat
 
 
 def _change(conversation: Conversation, rows: QuerySet[Conversation], **changes: object) -> bool:
-    """Whether the row was still as ``rows`` expects it. Otherwise somebody else was faster."""
+    """Changes the row if it is still as ``rows`` expects it; False if somebody else was faster."""
     with transaction.atomic():
         if not rows.update(**changes):
             return False
-        conversation.touch()
+        conversation.touch_quietly()
+        count_rearrangement(conversation)
     notify.publish_after_commit(notify.room_topic(conversation.public_id))
     return True

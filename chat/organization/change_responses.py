@@ -1,4 +1,4 @@
-"""Which of the chosen conversations are changed, and the responses that say what was done with them."""
+"""The chosen conversations that are changed, and the responses that say what was done with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chat.models import Conversation, User
 from chat.organization.undo import Undo
 from chat.web.decorators import path_in_browser
 
-# Where forms without scripts lead back to.
+# The page to which forms without scripts return.
 PAGES = {
     "all": "conversations",
     "archived": "conversations_archived",
@@ -27,7 +27,7 @@ PAGES = {
 def still_there(
     get: Callable[[User, UUID], Conversation], user: User, ids: Sequence[UUID]
 ) -> list[Conversation]:
-    """Those that ``get``, a function of `chat.access`, gives. Raises as it does where that are none."""
+    """The conversations that ``get`` (a function of `chat.access`) finds; raises its error if it finds none."""
     found, problem = [], None
     for public_id in ids:
         try:

@@ -1,4 +1,4 @@
-"""What a change of conversations needs: which ones, and for some changes a title or a place."""
+"""Forms for changes of conversations: which ones, and for some changes a title or a place."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django import forms
 
-# More than a page shows.
+# A page shows fewer.
 MOST_CHOSEN = 200
 
 

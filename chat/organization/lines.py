@@ -8,11 +8,11 @@ from typing import Any
 
 from django.conf import settings
 from django.core.paginator import Page, Paginator
-from django.db.models import F, QuerySet
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, Q, QuerySet
 from django.http import HttpRequest
 
-from chat.models import Conversation, User
-from chat.models.team import WRITING_ROLES
+from chat import access
+from chat.models import Conversation, Participant, User
 
 PAGE_LINES = 50
 
@@ -24,6 +24,10 @@ class Line:
     conversation: Conversation
     at: datetime
     may_change: bool
+    is_own: bool
+    # Whether others see it, and whether the person may know its project.
+    is_shared: bool
+    knows_project: bool
     # When it is removed from the trash.
     ends_at: datetime | None = None
 
@@ -32,20 +36,31 @@ def page_of_lines(
     request: HttpRequest, rows: QuerySet[Conversation], *, by: str
 ) -> tuple[Page[Any], list[Line]]:
     """The page that the address asks for, in the order of the time ``by``."""
-    rows = rows.annotate(role=F("team__memberships__role"))
+    user = request.user
+    same = OuterRef("pk")
+    managed = access.managed_conversations(user).filter(pk=same)
+    restorable = access.trashed_conversations(user).filter(pk=same)
+    rows = rows.annotate(
+        may_change=ExpressionWrapper(Q(Exists(managed)) | Q(Exists(restorable)), BooleanField()),
+        has_participants=Exists(Participant.objects.filter(conversation=same)),
+        reads_project=Exists(access.visible_projects(user).filter(pk=OuterRef("project"))),
+    )
     rows = rows.select_related("team", "owner", "project")
     rows = rows.order_by(f"-{by}", "-pk").defer("system_prompt", "parameters")
     page = Paginator(rows, PAGE_LINES).get_page(request.GET.get("page"))
-    return page, [_line(request.user, row, by) for row in page]
+    return page, [_line(row, by, user) for row in page]
 
 
-def _line(user: User, row: Any, by: str) -> Line:
+def _line(row: Any, by: str, user: User) -> Line:
     ends = [row.expires_at] if row.expires_at else []
     if row.deleted_at is not None:
         ends.append(row.deleted_at + timedelta(days=settings.TRASH_DAYS))
     return Line(
         conversation=row,
         at=getattr(row, by),
-        may_change=row.owner_id == user.pk and row.role in WRITING_ROLES,
+        may_change=row.may_change,
+        is_own=row.owner_id == user.pk,
+        is_shared=row.is_shared or row.has_participants,
+        knows_project=row.reads_project or row.owner_id == user.pk,
         ends_at=min(ends, default=None),
     )

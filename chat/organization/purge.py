@@ -29,10 +29,10 @@ PURGE_SECONDS = 10.0
 
 def _make(client: Client, threads: DatabaseThreads) -> Callable[[], Awaitable[None]]:
     async def purge() -> None:
-        """One conversation in each transaction: a large one takes seconds, and others write, too.
+        """Erases one conversation in each transaction: a large one takes seconds, and others write, too.
 
-        What has expired is erased a round later: pages that show it are told why it is gone, and
-        its answers have time to stop.
+        An expired conversation is erased a round later: pages that show it are told why it is gone,
+        and its answers have time to stop.
         """
         while await threads.call(erase_one):
             pass
@@ -41,7 +41,7 @@ def _make(client: Client, threads: DatabaseThreads) -> Callable[[], Awaitable[No
     return purge
 
 
-PURGE = PeriodicTask(topic=actions.PURGE, seconds=PURGE_SECONDS, make=_make, follows_answers=False)
+PURGE = PeriodicTask(topic=actions.PURGE, seconds=PURGE_SECONDS, make=_make)
 
 
 # --- in a database thread -----------------------------------------------------------------------
@@ -59,7 +59,7 @@ def _to_erase() -> QuerySet[Conversation]:
     last_day = timezone.now() - timedelta(days=settings.TRASH_DAYS)
     return Conversation.objects.filter(
         Q(deleted_at__lte=last_day) | Q(expires_at__lte=Now()),
-        # Not while an answer is written into it.
+        # A conversation with a running answer is kept until it ends.
         ~Exists(live),
         deleted_at__isnull=False,
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
-# Not one of the `CHANGES`: each conversation goes back to its own place.
+# No member of `CHANGES`, because each conversation goes back to its own place.
 MOVE_BACK = "move-back"
 _MARK = "undo:"
 
@@ -29,7 +29,7 @@ class Undo:
 
     @property
     def mark(self) -> str:
-        """For the extra tags of a message."""
+        """The change as an extra tag of a message."""
         return f"{_MARK}{self.verb}:{','.join(self.conversations)}"
 
     @property

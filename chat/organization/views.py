@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -33,21 +32,21 @@ from chat.web.decorators import login_required
 @login_required
 @require_GET
 def everything(request: HttpRequest) -> HttpResponse:
-    rows = Conversation.objects.visible_to(request.user).filter(archived_at__isnull=True)
+    rows = access.visible_conversations(request.user).filter(archived_at__isnull=True)
     return _page(request, "all", rows, by="updated_at")
 
 
 @login_required
 @require_GET
 def archived(request: HttpRequest) -> HttpResponse:
-    rows = Conversation.objects.visible_to(request.user).filter(archived_at__isnull=False)
+    rows = access.visible_conversations(request.user).filter(archived_at__isnull=False)
     return _page(request, "archived", rows, by="archived_at")
 
 
 @login_required
 @require_GET
 def trash(request: HttpRequest) -> HttpResponse:
-    rows = Conversation.objects.in_trash_of(request.user)
+    rows = access.trashed_conversations(request.user)
     return _page(request, "trash", rows, by="deleted_at")
 
 
@@ -59,6 +58,8 @@ def _page(
         "tab": name,
         "page": page,
         "lines": lines,
+        # Only the owner deletes a conversation for ever; its managers restore it.
+        "has_own": any(line.is_own for line in lines),
         "trash_days": settings.TRASH_DAYS,
         "sidebar_page": "conversations",
     }
@@ -68,16 +69,14 @@ def _page(
 @login_required
 @require_GET
 def options(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """What can be done with a conversation of the sidebar: in a menu, without scripts on a page."""
+    """The actions for a conversation of the sidebar: in a menu, without scripts on a page."""
     conversation = access.get_conversation(request.user, public_id)
     pins = [each.conversation_id for each in actions.shown_pins(request.user)]
     place = pins.index(conversation.pk) if conversation.pk in pins else None
-    may_write = access.may_write(request.user, conversation)
     context = {
         "conversation": conversation,
-        "may_write": may_write,
-        "may_change": may_write and conversation.owner_id == request.user.pk,
-        "is_shared": conversation.is_shared,
+        "may_change": access.may_manage(request.user, conversation),
+        "is_shared": access.is_seen_by_others(conversation),
         "above": place - 1 if place else None,
         "below": place + 1 if place is not None and place + 1 < len(pins) else None,
     }
@@ -116,17 +115,17 @@ CHANGES: dict[str, Change] = {
         say=lambda count: gettext("Unpinned"),
     ),
     "rename": Change(
-        get=partial(access.get_conversation, for_write=True),
-        act=lambda user, one, values: conversation_actions.rename(one, values["title"]),
+        get=access.get_managed_conversation,
+        act=lambda user, one, values: conversation_actions.rename(one, values["title"], by=user),
         say=lambda count: gettext("Renamed"),
     ),
     "keep": Change(
-        get=access.get_own_conversation,
+        get=access.get_managed_conversation,
         act=lambda user, one, values: actions.keep(user, one),
         say=lambda count: gettext("This conversation doesn’t expire anymore"),
     ),
     "archive": Change(
-        get=access.get_own_conversation,
+        get=access.get_managed_conversation,
         act=lambda user, one, values: actions.archive(user, one),
         say=lambda count: _counted(
             ngettext("Conversation archived", "%(count)d conversations archived", count), count
@@ -134,19 +133,19 @@ CHANGES: dict[str, Change] = {
         undo="unarchive",
     ),
     "unarchive": Change(
-        get=access.get_own_conversation,
+        get=access.get_managed_conversation,
         act=lambda user, one, values: actions.unarchive(user, one),
         say=lambda count: _counted(
             ngettext(
-                "Conversation moved out of the archive",
-                "%(count)d conversations moved out of the archive",
+                "Conversation unarchived",
+                "%(count)d conversations unarchived",
                 count,
             ),
             count,
         ),
     ),
     "delete": Change(
-        get=access.get_own_conversation,
+        get=access.get_managed_conversation,
         act=lambda user, one, values: conversation_actions.delete(user, one),
         say=lambda count: _counted(
             ngettext(
@@ -167,7 +166,7 @@ CHANGES: dict[str, Change] = {
         ),
     ),
     "erase": Change(
-        get=access.get_trashed_conversation,
+        get=access.get_own_trashed_conversation,
         act=lambda user, one, values: actions.erase(user, one),
         say=lambda count: _counted(
             ngettext(
@@ -209,7 +208,8 @@ def change(request: HttpRequest, verb: str) -> HttpResponse:
 @login_required
 @require_POST
 def empty_trash(request: HttpRequest) -> HttpResponse:
-    rows = list(Conversation.objects.in_trash_of(request.user).select_related("owner"))
+    """Deletes the person's own conversations; those of others stay for their owners."""
+    rows = list(access.own_trashed_conversations(request.user).select_related("owner"))
     for conversation in rows:
         actions.erase(request.user, conversation)
     messages.success(request, gettext("Trash emptied"))

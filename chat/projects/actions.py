@@ -21,7 +21,9 @@ from chat.core.errors import ActionRefused
 from chat.core.text import without_hidden
 from chat.models import (
     AuditEvent,
+    ChangeKind,
     Conversation,
+    ConversationChange,
     Membership,
     Project,
     ProjectAccess,
@@ -37,7 +39,7 @@ from chat.projects.files import release_files
 
 
 def create_project(user: User, team: Team, **fields: Any) -> Project:
-    """``fields`` are those of `Project`; ``tools`` is a list of tools of the team. Whoever creates a
+    """``fields`` are those of `Project`; ``tools`` is a list of tools of the team. The creator of a
     project of selected people is its first manager."""
     if not access.writable_teams(user).filter(pk=team.pk).exists():
         raise PermissionDenied(gettext("You have read-only access in this team."))
@@ -80,13 +82,13 @@ def change_project(user: User, project: Project, **fields: Any) -> None:
 
 
 def delete_project(user: User, project: Project) -> None:
-    """Its conversations move out and are private to their owners. Its files are deleted, but for those
-    that messages have."""
+    """Deletes a project. Its conversations move out and become private to their owners; its files are
+    deleted, except those that messages have."""
     with transaction.atomic():
         current = _locked(project)
         if not access.may_manage_project(user, current):
             raise PermissionDenied(gettext("Only managers of this project can do this."))
-        # Also those in the trash. Their times stay, so that lists keep their order.
+        # Conversations in the trash, too. Their times stay, so that lists keep their order.
         count = Conversation.objects.filter(project=current).update(
             project=None, visibility=Visibility.PRIVATE, revision=F("revision") + 1
         )
@@ -137,8 +139,11 @@ def set_member(user: User, project: Project, person: User, role: str) -> None:
     role = ProjectRole(role)
     with transaction.atomic():
         current = _with_members_of(user, project)
-        if not Membership.objects.filter(team=current.team_id, user=person).exists():
+        on_team = Membership.objects.filter(team=current.team_id, user=person)
+        if not on_team.exists():
             raise ActionRefused(gettext("This person isn’t on the team of this project."))
+        if access.is_guest(person, current.team_id):
+            raise ActionRefused(gettext("A guest can’t be in a project."))
         before = _members(current, person).values_list("role", flat=True).first()
         if before == role:
             return
@@ -186,11 +191,10 @@ def move_conversation(
     *,
     is_shared: bool | None = None,
 ) -> None:
-    """Moves one's own conversation into a project, where those who see the project see it, too, or
-    out of one, where it is private; with ``is_shared`` it is shared, or private, there. What runs in
-    it goes on."""
-    if conversation.owner_id != user.pk or not access.may_write(user, conversation):
-        raise PermissionDenied(gettext("Only the owner of this conversation can do this."))
+    """Moves a conversation that one manages into a project, where those who see the project see it, too, or
+    out of one, where it is private; with ``is_shared`` it is shared, or private, there. Its runs
+    continue."""
+    access.check_may_manage(user, conversation)
     with transaction.atomic():
         target = _target(user, conversation, project)
         before = conversation.project
@@ -204,7 +208,9 @@ def move_conversation(
         )
         if not elsewhere.update(project=target, visibility=visibility):
             return
-        conversation.touch()
+        conversation.touch_quietly()
+        kind = ChangeKind.MOVED_OUT if target is None else ChangeKind.MOVED_IN
+        ConversationChange.objects.record(user, conversation, kind)
         count_withdrawal(conversation.team_id)
         named = target or before
         AuditEvent.objects.record(

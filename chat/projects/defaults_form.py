@@ -19,7 +19,7 @@ class DefaultsForm(ChoiceForm):
 
     no_choice_label: ClassVar[Promise | None] = gettext_lazy("No default")
     is_shown_again: ClassVar[bool] = True
-    # Both are of a conversation.
+    # These fields belong to conversations, not to projects.
     system_prompt = None
     typed_model = None
 
@@ -48,7 +48,7 @@ class DefaultsForm(ChoiceForm):
         return {**self.cleaned_data, "upstream": None, "model": ""}
 
     def values(self) -> dict[str, Any]:
-        """What `actions.change_project` takes. A model that was chosen earlier and is unavailable now
+        """The arguments of `actions.change_project`. A model that was chosen earlier and is unavailable now
         must be replaced, as in a conversation."""
         said = self.cleaned_data
         return {

@@ -1,15 +1,14 @@
-"""Who gains and who loses access to conversations by a move, or by a change of a project's readers."""
+"""The people who gain and lose access to conversations by a move or a change of a project's readers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
 from chat import access
-from chat.models import Conversation, Project, ProjectAccess, User, Visibility
+from chat.models import Conversation, Project, ProjectAccess, User
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +39,7 @@ def _by_name(people: Iterable[User]) -> list[User]:
 
 def effect_of_move(conversation: Conversation, project: Project | None) -> AccessEffect:
     before = {member.user for member in access.readers_of(conversation)}
-    after = {user for user in before if user.pk == conversation.owner_id}
+    after = {member.user for member in access.members_taking_part(conversation)}
     if project is not None and project.pk == conversation.project_id:
         after = before
     elif project is not None:
@@ -49,10 +48,8 @@ def effect_of_move(conversation: Conversation, project: Project | None) -> Acces
 
 
 def effect_of_access(user: User, project: Project, new_access: str) -> AccessEffect:
-    """Of giving the project this access; ``user`` does it, and stays a reader."""
-    changed = copy(project)
-    changed.access = new_access
-    after = set(access.readers_of_project(changed))
+    """The effect of giving the project this access; ``user``, who does it, stays a reader."""
+    after = set(access.readers_of_project(project, new_access=new_access))
     if new_access == ProjectAccess.MEMBERS:
         after.add(user)
     return AccessEffect.between(access.readers_of_project(project), after)
@@ -73,6 +70,6 @@ def _reads(project: Project, person: User) -> bool:
 
 
 def shared_conversations(user: User, project: Project) -> QuerySet[Conversation]:
-    """What the readers of the project read through it, as far as this user reads it, too."""
-    inside = Conversation.objects.visible_to(user).filter(project=project)
-    return inside.filter(visibility=Visibility.PROJECT).order_by("-updated_at", "-pk")
+    """The conversations that readers of the project read through it, if this user reads them, too."""
+    inside = access.visible_conversations(user).filter(project=project)
+    return inside.filter(access.IS_SHARED_WITH_PROJECT).order_by("-updated_at", "-pk")

@@ -9,22 +9,26 @@ from django.utils.translation import gettext, ngettext
 
 from chat import access
 from chat.core.errors import ActionRefused, storage_errors
-from chat.files.actions import Picture
+from chat.files.actions import NewFile
 from chat.files.storage import check_storage
-from chat.models import Attachment, AuditEvent, Project, StoredFile, User
+from chat.models import Attachment, AuditEvent, FileContent, Project, StoredFile, User
 
 # Each composer of the project lists them.
 MOST_FILES = 50
 
 
-def add_file(user: User, project: Project, picture: Picture) -> StoredFile:
-    """The same picture again is the file that is there already. Raises ``ActionRefused``."""
+def add_file(user: User, project: Project, new: NewFile) -> StoredFile:
+    """The same file again is the file that is there already. Raises ``ActionRefused``."""
     _check_writer(user, project)
-    with storage_errors(), transaction.atomic():
-        # Who adds one at the same moment waits until this one is counted.
+    with (
+        storage_errors(),
+        FileContent.objects.writing([new]) as [content],
+        transaction.atomic(),
+    ):
+        # A file that is added at the same moment waits until this one is counted.
         Project.objects.select_for_update(of=("self",)).get(pk=project.pk)
         known = StoredFile.objects.filter(project=project)
-        same = known.filter(content_id=picture.sha256, name=picture.name).first()
+        same = known.filter(content_id=new.sha256, name=new.name).first()
         if same is not None:
             return same
         if known.count() >= MOST_FILES:
@@ -34,14 +38,13 @@ def add_file(user: User, project: Project, picture: Picture) -> StoredFile:
                 MOST_FILES,
             )
             raise ActionRefused(words % {"count": MOST_FILES})
-        check_storage(user, {picture.sha256: len(picture.body)})
+        check_storage(user, [new])
         file = StoredFile.objects.store(
             None,
             project=project,
-            name=picture.name,
-            media_type=picture.media_type,
-            body=picture.body,
-            sha256=picture.sha256,
+            name=new.name,
+            media_type=new.media_type,
+            content=content,
             by=user,
         )
         _record(user, "project.file_added", project, file)
@@ -49,7 +52,7 @@ def add_file(user: User, project: Project, picture: Picture) -> StoredFile:
 
 
 def remove_file(user: User, file: StoredFile) -> None:
-    """Where it was sent, it can still be read."""
+    """Removes the file from its project. Messages that have it keep it."""
     project = file.project
     assert project is not None
     _check_writer(user, project)
@@ -61,7 +64,7 @@ def remove_file(user: User, file: StoredFile) -> None:
 def release_files(files: QuerySet[StoredFile]) -> None:
     """Takes files from their project: what was sent stays, without a project, as long as a message
     has it, and the rest is deleted. Call it inside a transaction."""
-    # Whoever sends one of them at this moment has attached it, or finds it gone.
+    # A message sent at this moment has attached its file by now, or finds it gone.
     chosen = list(files.select_for_update(of=("self",)).values_list("pk", flat=True))
     sent = Attachment.objects.filter(file__in=chosen).values("file")
     StoredFile.objects.filter(pk__in=chosen).exclude(pk__in=sent).delete()

@@ -15,12 +15,12 @@ from chat.web.forms import WordsField
 
 INSTRUCTIONS_LIMIT = 100_000
 NO_PROJECT = "none"
-# More than a page shows.
+# A page shows fewer.
 MOST_MOVED = 200
 
 
 class ProjectForm(forms.ModelForm):
-    """What people see of a project in lists, and who sees it."""
+    """A project's name and description in lists, and its readers."""
 
     class Meta:
         model = Project
@@ -108,7 +108,7 @@ class MoveForm(forms.Form):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a conversation was before a move, as it stands in the form that takes the move back."""
+    """The place of a conversation before a move, in the form that takes the move back."""
 
     conversation: UUID
     project: UUID | None

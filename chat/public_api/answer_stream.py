@@ -12,45 +12,47 @@ from django.conf import settings
 
 from chat import events as canonical
 from chat.core.threads import DatabaseThreads
+from chat.dialects.lmstudio.client_events import ClientEvents
 from chat.live.broadcaster import THREAD_BYTES
 from chat.live.viewer import HEARTBEAT_SECONDS
 from chat.models import Run
 from chat.public_api import answers
-from chat.public_api.log_stream import Following, following, type_of
-from chat.result.merge import is_run_by_client
+from chat.public_api.log_stream import Following, encode_events, following
 from chat.runs.event_buffer import LogEntry
-from chat.runs.public_events import public_event, public_json, with_run
+from chat.runs.public_events import public_event, with_run
 from chat.runs.queue import QueuePositions
 from chat.wire.sse import encode_comment, encode_frame
 
-# Not the threads of the log followers, because a write may wait for the database's only writer.
+# Separate from the threads of the log followers, because a write may wait for the database's only
+# writer.
 threads = DatabaseThreads("programs", size=4, answer_seconds=settings.DATABASE_WAIT_SECONDS)
 # A stop does not wait behind requests that send messages.
 stopping = DatabaseThreads("programs-stop", size=1, answer_seconds=settings.DATABASE_WAIT_SECONDS)
 
 
-# --- the runs of one answer as one stream: their items are numbered through. Pure
-# ------------------
-# This matches how `chat.result.merge` joins their results: a call that a server runs itself may be
-# requested before a pause and have its outcome after it, and both are one item.
+# --- the runs of one answer as one stream (pure) --------------------------------------------------
 
 _OUTCOMES = (canonical.ToolCallSuccess, canonical.ToolCallFailure)
 
 
 class Joiner:
-    """Call ``ended`` after each run with its result, and ``join`` for the events of each run but
-    the first."""
+    """Numbers the items of several runs as one answer. Call ``end_run`` after each run with its
+    result, and ``join`` for the events of each run but the first.
+
+    A call that a server runs itself may be requested before a pause and have its outcome after it;
+    both are one item, as in `chat.result.merge`.
+    """
 
     def __init__(self) -> None:
         self._count = 0
-        # Numbers of the run that is read, mapped to the numbers in the answer.
+        # Numbers of the current run, mapped to the numbers in the answer.
         self._numbers: dict[int, int] = {}
-        # Calls without an outcome yet, by their ids, and those whose outcome comes in this run.
+        # Calls without an outcome yet, by their ids, and those whose outcome is in this run.
         self._open_calls: dict[str, tuple[int, canonical.ToolCallItem]] = {}
         self._late: dict[int, canonical.ToolCallItem] = {}
 
-    def ended(self, result: canonical.Result) -> None:
-        """The events of the next run follow."""
+    def end_run(self, result: canonical.Result) -> None:
+        """Keeps the numbers and open calls of a run, before the events of the next one."""
         for position, item in enumerate(result.output):
             number = self._number(position)
             if isinstance(item, canonical.ToolCallItem) and _waits_at_its_server(item):
@@ -58,7 +60,7 @@ class Joiner:
         self._numbers, self._late = {}, {}
 
     def join(self, event: canonical.Event) -> canonical.Event | None:
-        """The event with its number in the answer; ``None`` if the answer has already said it."""
+        """The event with its number in the answer; ``None`` if the answer already has it."""
         if isinstance(event, canonical.ChatStart):
             return None
         if not isinstance(event, canonical.ItemEvent | canonical.ReplayData):
@@ -77,7 +79,7 @@ class Joiner:
         return event
 
     def _find(self, event: canonical.ItemEvent | canonical.ReplayData, call_id: str | None) -> None:
-        """Whether this continues an earlier call."""
+        """Gives the item the number of the earlier call that it continues, if any."""
         if call_id in self._open_calls and event.item is not None and call_id is not None:
             self._numbers[event.item], self._late[event.item] = self._open_calls.pop(call_id)
 
@@ -89,14 +91,14 @@ class Joiner:
 
 
 def _waits_at_its_server(call: canonical.ToolCallItem) -> bool:
-    """Whether the outcome of the call may come with the next run."""
-    return bool(call.call_id) and call.status == "pending" and not is_run_by_client(call)
+    """Whether the next run may have the outcome of the call."""
+    return bool(call.call_id) and call.status == "pending" and not canonical.is_run_by_client(call)
 
 
 # --- an answer as a program reads it --------------------------------------------------------------
 
-# A waiting client is told its place in the queue again although nothing has changed: another
-# Tributary takes minutes without an event for the end of the answer.
+# The place in the queue is repeated at this interval: another Tributary takes minutes without an
+# event for the end of the answer.
 PLACE_AGAIN_SECONDS = 60.0
 QUEUE = "queue.update"
 
@@ -104,26 +106,27 @@ QUEUE = "queue.update"
 class AnswerStream:
     """One answer, from its first run through every run that follows a pause.
 
-    ``run_id`` is the run that is being read. Between events the stream sends heartbeats and the
-    place in the queue (`stands_at` sets that).
+    ``run_id`` is the current run. Between events the stream sends heartbeats and the place in the
+    queue (`set_position`).
     """
 
     def __init__(self, run_id: UUID, *, stores: bool) -> None:
         self.run_id = run_id
         self._runs = [run_id]
         self._joiner = Joiner()
-        self._has_said_end = False
+        self._client = ClientEvents()
+        self._has_sent_end = False
         self._stores = stores
         self._following: Following | None = None
         self._place: tuple[int, str] | None = None
-        self._said_place: tuple[int, str] | None = None
-        self._said_place_at = 0.0
+        self._sent_place: tuple[int, str] | None = None
+        self._sent_place_at = 0.0
 
-    def stands_at(self, line: QueuePositions) -> None:
-        """Call this on the event loop; it must not wait."""
-        number = line.numbers.get(self.run_id)
-        self._place = None if number is None else (number, line.places.get(self.run_id, ""))
-        is_news = self._place not in (None, self._said_place)
+    def set_position(self, positions: QueuePositions) -> None:
+        """Stores the run's place in the queue. Call this on the event loop; it must not wait."""
+        number = positions.numbers.get(self.run_id)
+        self._place = None if number is None else (number, positions.places.get(self.run_id, ""))
+        is_news = self._place not in (None, self._sent_place)
         if is_news and self._following is not None:
             self._following.wake()
 
@@ -144,7 +147,7 @@ class AnswerStream:
         return self._runs
 
     async def _batches(self) -> AsyncGenerator[list[LogEntry], None]:
-        """The logs of all runs; an empty batch if nothing has come for a while."""
+        """The logs of all runs, with an empty batch after each pause."""
         while True:
             async with following(self.run_id) as self._following:
                 while (batch := await self._following.next(HEARTBEAT_SECONDS)) is not None:
@@ -155,14 +158,15 @@ class AnswerStream:
                 return
 
     async def _goes_on(self, end: LogEntry) -> bool:
-        """Whether the answer was only paused, and another run continues it."""
+        """Whether the answer was only paused and another run continues it, which then becomes the
+        current one."""
         result = _result_in(end)
-        if self._has_said_end or not answers.has_paused(result):
+        if self._has_sent_end or not answers.has_paused(result):
             return False
         following_run = await threads.call(_run_after, self.run_id)
         if following_run is None:
             return False
-        self._joiner.ended(result)
+        self._joiner.end_run(result)
         self.run_id = following_run
         self._runs.append(following_run)
         return True
@@ -171,9 +175,9 @@ class AnswerStream:
 
     def _beat(self) -> bytes:
         now = asyncio.get_running_loop().time()
-        is_due = now - self._said_place_at >= PLACE_AGAIN_SECONDS
-        if self._place is not None and (self._place != self._said_place or is_due):
-            self._said_place, self._said_place_at = self._place, now
+        is_due = now - self._sent_place_at >= PLACE_AGAIN_SECONDS
+        if self._place is not None and (self._place != self._sent_place or is_due):
+            self._sent_place, self._sent_place_at = self._place, now
             return queue_frame(self.run_id, *self._place)
         return encode_comment("heartbeat")
 
@@ -187,34 +191,28 @@ class AnswerStream:
         return body if end is None else body + await threads.call(self._end_frame, end)
 
     def _frames(self, entries: list[LogEntry]) -> bytes:
-        frames = [self._frame(entry) for entry in entries]
-        return b"".join(frame for frame in frames if frame)
+        return b"".join(self._frames_of(entry) for entry in entries)
 
-    def _frame(self, entry: LogEntry) -> bytes:
-        if len(self._runs) == 1:
-            return encode_frame(type_of(entry), entry.seq, public_json(entry, self.run_id))
-        event = self._joiner.join(public_event(canonical.decode(entry.body), self.run_id))
-        if event is None:
-            return b""
-        body = with_run(canonical.encode(event), self.run_id)
-        return encode_frame(type_of(entry), entry.seq, body)
+    def _frames_of(self, entry: LogEntry) -> bytes:
+        event: canonical.Event | None = public_event(canonical.decode(entry.body), self.run_id)
+        if event is not None and len(self._runs) > 1:
+            event = self._joiner.join(event)
+        return b"" if event is None else encode_events(self._client.convert(event), self.run_id)
 
     def _end_frame(self, entry: LogEntry) -> bytes:
         """``chat.end`` with the result of the whole answer, or nothing if it was only paused."""
         if answers.has_paused(_result_in(entry)) and _run_after(self.run_id) is not None:
             return b""
         # Determined once, because someone may continue a paused answer at this moment.
-        self._has_said_end = True
-        event = canonical.decode(entry.body)
-        result = answers.final_result(self._runs, stores=self._stores)
-        body = {"type": "chat.end", "seq": event.seq, "t": event.t, "result": result}
-        encoded = with_run(msgspec.json.encode(body), self.run_id)
-        return encode_frame("chat.end", entry.seq, encoded)
+        self._has_sent_end = True
+        *before, end = self._client.convert(canonical.decode(entry.body))
+        end["result"] = answers.final_result(self._runs, stores=self._stores)
+        return encode_events([*before, end], self.run_id)
 
 
 def queue_frame(run_id: UUID, place: int, message: str) -> bytes:
-    """The place of a waiting run, counted from 1. It is not part of the log, so it has no
-    number."""
+    """The place of a waiting run, counted from 1. It has no number, because it is not in the
+    log."""
     body = {"type": QUEUE, "place": place, "message": message}
     return encode_frame(QUEUE, None, with_run(msgspec.json.encode(body), run_id))
 

@@ -1,4 +1,4 @@
-"""What a program gets for a run: LM Studio's result, an error, or the state."""
+"""Responses about a run: LM Studio's result, an error, or the state."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
 from chat import events as canonical
+from chat.dialects.lmstudio.client_events import client_result
 from chat.events import ErrorInfo, JsonObject, Result
 from chat.models import Run, RunStatus
 from chat.public_api.errors import BAD_GATEWAY, status_of
 from chat.result.merge import merge
 from chat.runs.public_events import public_result, response_id_of
 
-# Endings without an answer. Without a stream they are errors, with the partial result.
+# Endings without an answer: errors with the partial result, if the request asked for no stream.
 _FAILURES = frozenset({RunStatus.FAILED, RunStatus.CUT, RunStatus.INTERRUPTED})
 _WORDS: Mapping[str, tuple[int, Promise]] = {
     RunStatus.CUT: (
@@ -51,7 +52,7 @@ def has_paused(result: Result) -> bool:
 
 
 def complete(runs: Sequence[UUID], *, stores: bool) -> Complete:
-    """The answer that these runs wrote, one after the other; all of them have ended."""
+    """The answer of these consecutive runs; all of them have ended."""
     rows = _rows(runs)
     last = rows[-1]
     result = merge([canonical.decode_result(run.result) for run in rows])
@@ -80,13 +81,12 @@ def _rows(runs: Sequence[UUID]) -> list[Run]:
 
 
 def result_of(run: Run, result: Result, *, stores: bool) -> JsonObject:
-    """LM Studio's result. ``ext`` adds the ids of run and conversation, and what was not done as
-    requested."""
+    """LM Studio's result. ``ext`` adds the ids of run and conversation, and deviations from the
+    request."""
     public = public_result(result, run.public_id)
-    public.ext.upstream_result = None
     if not stores:
         public.response_id = None
-    body: JsonObject = msgspec.to_builtins(public)
+    body = client_result(public)
     body["ext"] |= {
         "run": str(run.public_id),
         "conversation": str(run.conversation.public_id),
@@ -120,7 +120,10 @@ def _error_of(run: Run, result: Result) -> tuple[ErrorInfo, int] | None:
 def run_state(run: Run, *, place: int | None = None) -> JsonObject:
     """The response of ``GET /api/v1/runs/<id>``. ``place`` is the place in the queue, counted from
     1."""
-    project = run.conversation.project
+    context = run.conversation.context
+    # A participant may not know the project.
+    is_known = context is None or context.reads_project
+    project = run.conversation.project if is_known else None
     return {
         "run": str(run.public_id),
         "response_id": response_id_of(run.public_id),

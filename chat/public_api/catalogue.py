@@ -1,4 +1,4 @@
-"""What a program may use: models with their keys, and projects."""
+"""Models with their keys, and projects, that a program may use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chat.events import Json, JsonObject
 from chat.models import AccessToken, Upstream, User
 from chat.public_api.requests import unknown_model
 
-# What is copied of an upstream's list is limited to the size of a list entry.
+# Texts from an upstream's list are limited to this length.
 TEXT_LENGTH = 2000
 AMBIGUOUS = gettext_lazy("Several servers have a model named %(model)s. %(server)s was used.")
 
@@ -77,8 +77,8 @@ def _entries(models: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
 def find_model(user: User, key: str, *, preferred: Upstream | None = None) -> Chosen:
     """The model for a key: the key of the list, a bare id, or the server's name before the id.
 
-    Of several servers with the same id the ``preferred`` one is used, else the first. A server
-    without a list accepts any name. Raises ``ApiError``.
+    If several servers have the id, the ``preferred`` one is used, else the first. A server without
+    a list accepts any name. Raises ``ApiError``.
     """
     found = offers(user)
     for offer in found:
@@ -125,7 +125,7 @@ def project_list(token: AccessToken) -> JsonObject:
 
 
 def _described(offer: Offer) -> JsonObject:
-    """LM Studio's members, as far as the server gave them; the others are null or left out. The
+    """LM Studio's members, as far as the server has them; the others are null or left out. The
     server's list is not trusted, so only values of the right type are copied."""
     detail = offer.entry.get("detail")
     known = detail if isinstance(detail, dict) else {}
@@ -174,7 +174,7 @@ def _quantization(value: Json) -> JsonObject | None:
 
 
 def _instances(value: Json) -> list[JsonObject]:
-    """As of the last time the list was read; empty if the server does not tell."""
+    """The loaded instances when the list was last read; empty if the server's list has none."""
     entries = value if isinstance(value, list) else []
     return [
         {"id": each["id"][:TEXT_LENGTH], "config": _numbers(each.get("config"))}

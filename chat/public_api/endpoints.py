@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from typing import ClassVar
 from uuid import UUID
@@ -21,8 +22,8 @@ from chat.conversations.actions.conversation import stop_run
 from chat.core.process import ProcessPhase, process
 from chat.core.threads import DatabaseThreads
 from chat.live.access_monitor import GONE_SIGNED_OUT, GONE_UNSURE, Identity, Room, access_monitor
+from chat.live.channels import Channel, Subscriptions
 from chat.live.handshake import identity_of_token, token_of
-from chat.live.list_updates import CheckedList
 from chat.live.sse import AWAY, DATA_HEADERS, STREAM_HEADERS, Refused, Stream
 from chat.models import AccessToken, Run
 from chat.public_api import answers
@@ -47,8 +48,7 @@ NOT_STORED = (b"Cache-Control", b"no-store")
 
 
 class Program(Stream):
-    """A request with an access token. Cookies are ignored here, so there is no cross-site
-    forgery."""
+    """A request with an access token. Cookies are ignored, so there is no cross-site forgery."""
 
     method: ClassVar[bytes] = b"GET"
     threads: ClassVar[DatabaseThreads] = threads
@@ -73,7 +73,7 @@ class Program(Stream):
             await super().http_request(message)
 
     async def admitted(self) -> Identity:
-        """The token's user, if the method is right."""
+        """The identity of the token's user. Raises ``Refused`` for a wrong method or token."""
         if self.scope["method"] != self.method.decode():
             raise Refused(
                 405,
@@ -90,13 +90,13 @@ class Program(Stream):
         try:
             await self.serve()
         except ApiError as error:
-            await self._say_error(error)
+            await self._send_error(error)
 
     async def refuse(self, refusal: Refused) -> None:
-        """A refusal before the request was read, in the shape of all errors here."""
-        await self._say_error(of_status(refusal.status, refusal.sentence, code=refusal.code))
+        """Refuses an unread request, in the shape of all errors here."""
+        await self._send_error(of_status(refusal.status, refusal.sentence, code=refusal.code))
 
-    async def _say_error(self, error: ApiError) -> None:
+    async def _send_error(self, error: ApiError) -> None:
         headers = []
         if error.status == 401:
             headers.append((b"WWW-Authenticate", b"Bearer"))
@@ -105,55 +105,71 @@ class Program(Stream):
         if error.retry_after_seconds is not None:
             headers.append((b"Retry-After", b"%d" % error.retry_after_seconds))
         with suppress(Exception):
-            await self.say(error.status, error.body, *headers)
+            await self.send_json(error.status, error.body, *headers)
 
-    async def say(self, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    async def send_json(self, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
         await self.send_response(status, body, headers=[JSON, NOT_STORED, *DATA_HEADERS, *headers])
 
 
-class Models(Program):
+class Answering(Program):
+    """A request that is answered with one value."""
+
+    async def serve(self) -> None:
+        found = await self.threads.call(self.read)
+        await self.send_json(200, await asyncio.to_thread(msgspec.json.encode, found))
+
+    def read(self) -> object:
+        """The value, read in a database thread."""
+        raise NotImplementedError
+
+
+class Models(Answering):
     """``GET /api/v1/models``."""
 
-    async def serve(self) -> None:
-        found = await threads.call(model_list, self.token.user)
-        await self.say(200, msgspec.json.encode(found))
+    def read(self) -> object:
+        return model_list(self.token.user)
 
 
-class Projects(Program):
+class Projects(Answering):
     """``GET /api/v1/projects``."""
 
-    async def serve(self) -> None:
-        found = await threads.call(project_list, self.token)
-        await self.say(200, msgspec.json.encode(found))
+    def read(self) -> object:
+        return project_list(self.token)
 
 
-class RunState(Program):
+class RunState(Answering):
     """``GET /api/v1/runs/<id>``: the state, and the result once there is one."""
 
-    async def serve(self) -> None:
-        state = await threads.call(self._read)
-        await self.say(200, await asyncio.to_thread(msgspec.json.encode, state))
-
-    def _read(self) -> object:
+    def read(self) -> object:
         run = get_run(self.token, self.scope["url_route"]["kwargs"]["run_id"])
         line = read_queue() if run.is_live else QueuePositions()
         return answers.run_state(run, place=line.numbers.get(run.public_id))
 
 
-class RunStop(Program):
-    """``POST /api/v1/runs/<id>/stop``. A second request gets the same response."""
+class RunStop(Answering):
+    """``POST /api/v1/runs/<id>/stop``. A repeated request gets the same response."""
 
     method = b"POST"
     threads = stopping
 
-    async def serve(self) -> None:
-        state = await self.threads.call(self._stop)
-        await self.say(200, await asyncio.to_thread(msgspec.json.encode, state))
-
-    def _stop(self) -> object:
+    def read(self) -> object:
         run = get_run(self.token, self.scope["url_route"]["kwargs"]["run_id"])
         stop_run(self.token.user, run)
         return answers.run_state(get_run(self.token, run.public_id))
+
+
+class _Position(Channel):
+    """The position of a client's run, for its answer."""
+
+    name = "queue"
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+        self.asks = True
+
+    def check(self, rooms: Sequence[Room], found: QueuePositions | None) -> None:
+        if found is not None and self._chat.answering is not None:
+            self._chat.answering.set_position(found)
 
 
 class Chat(Program):
@@ -164,7 +180,6 @@ class Chat(Program):
     """
 
     method = b"POST"
-    shows_list = False
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
@@ -173,19 +188,10 @@ class Chat(Program):
         self._stops_on_disconnect = False
         self._is_over = False
         self._gone = ""
-        self._answering: AnswerStream | None = None
+        self.answering: AnswerStream | None = None
+        self.channels = Subscriptions(_Position(self))
 
     # --- notifications --------------------------------------------------------------------
-
-    def on_room(self, room: Room) -> None:
-        return
-
-    def on_queue(self, line: QueuePositions) -> None:
-        if self._answering is not None:
-            self._answering.stands_at(line)
-
-    def on_list(self, checked: CheckedList) -> None:
-        return
 
     def on_gone(self, reason: str) -> None:
         access_monitor.remove(self)
@@ -204,7 +210,7 @@ class Chat(Program):
             raise of_status(429, str(TOO_MANY_STREAMS), code="too_many")
         key = self._key()
         self._stops_on_disconnect = request.stops_on_disconnect or self._says_stop()
-        # Counted from here on: of many simultaneous requests, those beyond the limit are refused.
+        # The request counts from here on, so simultaneous requests beyond the limit are refused.
         access_monitor.add(self)
         try:
             run = await self._send(request, key)
@@ -216,12 +222,12 @@ class Chat(Program):
         except asyncio.CancelledError:
             if not self._gone or self.has_begun:
                 raise
-            # Nothing was written yet, so the program gets the reason.
-            await self._say_error(_why_gone(self._gone))
+            # The program still gets the reason, because no response was written yet.
+            await self._send_error(_why_gone(self._gone))
 
     async def _send(self, request: ChatRequest, key: UUID) -> Run:
-        """If it is cancelled, the run may still be created; it is then stopped, if the request
-        asked for that."""
+        """Creates the run. On cancellation it may still be created; it is then stopped, if the
+        request asked for that."""
         self._sending = asyncio.ensure_future(threads.call(send, self.token, request, key))
         # A client that disconnects here does not learn the outcome, and nobody else asks for it.
         self._sending.add_done_callback(_heard)
@@ -241,7 +247,7 @@ class Chat(Program):
             raise ApiError(413, text % {"limit": limit}, code="too_large")
         body = b"".join(self._body)
         self._body.clear()
-        # With pictures it has megabytes.
+        # A body with pictures has megabytes.
         return await asyncio.to_thread(read_request, body)
 
     def _key(self) -> UUID:
@@ -264,8 +270,8 @@ class Chat(Program):
 
     async def _stream_answer(self, run: Run, request: ChatRequest) -> None:
         await self.send_headers(status=200, headers=[*STREAM_HEADERS, *self._headers(run)])
-        self._answering = AnswerStream(run.public_id, stores=request.stores)
-        async with aclosing(self._answering.bodies()) as bodies:
+        self.answering = AnswerStream(run.public_id, stores=request.stores)
+        async with aclosing(self.answering.bodies()) as bodies:
             async for body in bodies:
                 await self.send_body(body, more_body=True)
         self._is_over = True
@@ -275,7 +281,7 @@ class Chat(Program):
         runs = await AnswerStream(run.public_id, stores=request.stores).until_over()
         complete = await threads.call(answers.complete, runs, stores=request.stores)
         self._is_over = True
-        await self.say(complete.status, complete.body, *self._headers(run))
+        await self.send_json(complete.status, complete.body, *self._headers(run))
 
     # --- the client disconnects ------------------------------------------------------------------
 
@@ -288,14 +294,14 @@ class Chat(Program):
 
     @property
     def _has_left(self) -> bool:
-        """Whether the client disconnected before the end. If its access ended, or if this process
-        is shutting down, the server closed the connection."""
+        """Whether the client disconnected before the end. The server closes the connection itself
+        if access ended or the process is shutting down."""
         is_our_doing = bool(self._gone) or process.phase == ProcessPhase.DRAINING
         return not self._is_over and not is_our_doing
 
     async def _stop_what_was_begun(self, sending: asyncio.Future[Run]) -> None:
         with suppress(ApiError):
-            await stopping.call(_stop, self.token, await sending)
+            await stopping.call(stop_run, self.token.user, await sending)
 
 
 def _heard(sending: asyncio.Future[Run]) -> None:
@@ -317,8 +323,3 @@ def get_run(token: AccessToken, run_id: UUID) -> Run:
         return access.get_run(token.user, run_id, for_write=True, team_id=token.team_id)
     except (Http404, PermissionDenied):
         raise no_such_run() from None
-
-
-def _stop(token: AccessToken, run: Run) -> None:
-    """Also works where the run has paused and another one continues."""
-    stop_run(token.user, run)

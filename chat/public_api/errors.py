@@ -1,4 +1,4 @@
-"""Why a program's request is refused, in LM Studio's shape."""
+"""Refusals of a program's request, in LM Studio's shape."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from django.utils.translation import gettext_lazy
 from chat.core.errors import ActionRefused, AnswerLive, QueueFull, StorageBusy, StorageFull
 from chat.events import ErrorInfo, ErrorKind, ErrorType, JsonObject
 
-# How many seconds a refused client should wait at least, where trying again can help.
+# A refused client should wait at least this long, if trying again can help.
 RETRY_SECONDS = 5
 # A client's own text is repeated in an error up to this length.
 QUOTED_LENGTH = 200
 
 
 class ApiError(Exception):
-    """A request that is not served; nothing was changed."""
+    """A request that is refused; nothing was changed."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ def quoted(text: str) -> str:
     return shown.encode("utf-8", "replace").decode()
 
 
-# The same text for unknown, expired and revoked tokens and for deactivated users, so that trying
-# tells nothing.
+# The text is the same for unknown, expired and revoked tokens and for disabled users, so that
+# trying reveals nothing.
 UNKNOWN_TOKEN = gettext_lazy(
     "This access token isn’t valid. Create one in Settings, under Access tokens."
 )
@@ -96,8 +96,8 @@ def of_refusal(refusal: ActionRefused) -> ApiError:
     return of_status(status, str(refusal), code=code)
 
 
-# How an answer that failed at its server is answered without a stream. If the server refuses our
-# key, that is not the client's fault.
+# The status of an answer without a stream that failed at its server. If the server refuses our key,
+# that is not the client's fault.
 _STATUS_OF_KIND: Mapping[ErrorKind, int] = {
     "bad_request": 400,
     "context_length": 400,

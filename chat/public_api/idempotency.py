@@ -1,4 +1,5 @@
-"""The header Idempotency-Key: the run's key, and that a key which is sent again means the same request."""
+"""The header Idempotency-Key: the run's key, and the check that a repeated key means the same
+request."""
 
 from __future__ import annotations
 
@@ -17,15 +18,15 @@ from chat.public_api.requests import ChatRequest
 SAID_OTHERWISE = gettext_lazy("This Idempotency-Key was already used for a different request.")
 LONGEST_KEY = 255
 
-# How the answer is delivered: whoever has lost a stream may ask for the whole answer.
+# Members about delivery: a client that has lost a stream may ask for the whole answer.
 _DELIVERY = ("streams", "stops_on_disconnect")
 
 
 def idempotency_key(token: AccessToken, text: str) -> UUID:
     """The run's key for the client's own request id, separate for each user and team.
 
-    Keys of all runs are unique, and pages send theirs along. This one is derived with the secret
-    key, so nobody can use it before its program does, however well they guess the request id.
+    Keys of all runs are unique, and pages send theirs. The secret key keeps others from deriving
+    this one from a guessed request id.
     """
     name = f"{token.user_id}:{token.team_id}:{text}".encode("utf-8", "surrogatepass")
     digest = salted_hmac("chat.programs.idempotency", name, algorithm="sha256").digest()
@@ -33,8 +34,8 @@ def idempotency_key(token: AccessToken, text: str) -> UUID:
 
 
 def bind_key(run: Run, request: ChatRequest) -> None:
-    """Stores of a new run which request it is for, and checks it of a repeated one. Raises
-    ``ApiError``. Call this in the transaction that creates the run."""
+    """Stores the request of a new run, and compares it for a repeated one. Raises ``ApiError``.
+    Call this in the transaction that creates the run."""
     digest = _digest_of(request)
     if not run.is_repeated:
         Run.objects.filter(pk=run.pk).update(request_digest=digest)
@@ -48,7 +49,7 @@ def _digest_of(request: ChatRequest) -> str:
         for each in dataclasses.fields(request)
         if each.name not in _DELIVERY
     }
-    # In ASCII, because texts may have single surrogates.
+    # ASCII, because texts may have single surrogates.
     text = json.dumps(said, sort_keys=True, default=_written)
     return hashlib.sha256(text.encode()).hexdigest()
 

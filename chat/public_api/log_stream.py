@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from uuid import UUID
 
+import msgspec
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, QueryDict
 
-from chat import access, events
+from chat import access
+from chat import events as canonical
 from chat.accounts.actions.tokens import find_token
 from chat.core.threads import readers
+from chat.dialects.lmstudio.client_events import ClientEvents
 from chat.events import JsonObject
-from chat.live.access_monitor import Identity, Room, access_monitor
+from chat.live.access_monitor import Identity, access_monitor
 from chat.live.broadcaster import THREAD_BYTES
+from chat.live.channels import NO_CHANNELS
 from chat.live.handshake import identity_of_token, token_of
-from chat.live.list_updates import CheckedList
 from chat.live.sse import STREAM_HEADERS, Refused, Stream
 from chat.live.viewer import HEARTBEAT_SECONDS
-from chat.models import User
+from chat.models import Run, User
 from chat.public_api.errors import TOO_MANY_STREAMS, UNKNOWN_TOKEN, no_such_run, of_status
 from chat.runs.event_buffer import LogEntry
 from chat.runs.log_follower import RunGone, follow_log
-from chat.runs.public_events import public_json
-from chat.runs.queue import QueuePositions
+from chat.runs.public_events import public_event, with_run
 from chat.wire.sse import encode_comment, encode_frame
 
 logger = logging.getLogger(__name__)
 
-# How many batches wait for a client. Beyond that the reader of the log waits as well.
+# This many batches wait for a client; then the reader of the log waits as well.
 BATCHES_AHEAD = 4
 
 
@@ -42,8 +45,8 @@ class Following:
         self._batches: asyncio.Queue[list[LogEntry] | None] = asyncio.Queue(BATCHES_AHEAD)
 
     async def next(self, seconds: float) -> list[LogEntry] | None:
-        """The next batch. It is empty after so long without one, or when `wake` was called, and
-        ``None`` at the end; do not call it after that."""
+        """The next batch; empty after this time without one, or after `wake`, and ``None`` at the
+        end; do not call it after that."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._batches.get()
@@ -51,13 +54,13 @@ class Following:
             return []
 
     def wake(self) -> None:
-        """Something else is to be sent. If batches are waiting, the reader is awake already."""
+        """Makes `next` return, so that the stream can send something else."""
         if self._batches.empty():
             self._batches.put_nowait([])
 
     async def fill(self, run_id: UUID, after: int) -> None:
-        """However the log ends, this ends too; otherwise a stream would send heartbeats for
-        ever."""
+        """Reads the log. However it ends, the batches end too, or a stream would send heartbeats
+        for ever."""
         try:
             async for batch in follow_log(run_id, after):
                 await self._batches.put(batch)
@@ -81,11 +84,6 @@ async def following(run_id: UUID, after: int = 0) -> AsyncIterator[Following]:
             await reading
 
 
-def type_of(entry: LogEntry) -> str:
-    event = events.decode(entry.body)
-    return str(type(event).__struct_config__.tag)
-
-
 # --- a run's log as JSON over SSE -----------------------------------------------------------------
 
 
@@ -94,20 +92,10 @@ class RunEvents(Stream):
 
     rooms: set[UUID]
     user: User
-    shows_list = False
+    channels = NO_CHANNELS
 
     def release(self) -> None:
         access_monitor.remove(self)
-
-    # Revisions of rooms, the queue and lists are not part of a run's log.
-    def on_room(self, room: Room) -> None:
-        return
-
-    def on_queue(self, line: QueuePositions) -> None:
-        return
-
-    def on_list(self, checked: CheckedList) -> None:
-        return
 
     def on_gone(self, reason: str) -> None:
         access_monitor.remove(self)
@@ -115,12 +103,13 @@ class RunEvents(Stream):
             self.streaming.cancel()
 
     async def admitted(self) -> Identity:
-        """By a token, which reaches one team, or by a session, but never by one in place of the
-        other."""
-        self.user = self.scope["user"]
+        """The identity by a token, which reaches one team, or by a session, but never by one in
+        place of the other."""
         authorization = self.header(b"authorization")
         if self.scope["method"] != "GET" or not authorization:
-            return await super().admitted()
+            identity = await super().admitted()
+            self.user = self.scope["user"]
+            return identity
         token = await readers.call(find_token, token_of(authorization))
         if token is None:
             raise Refused(401, "invalid_api_key", str(UNKNOWN_TOKEN))
@@ -128,7 +117,7 @@ class RunEvents(Stream):
         return identity_of_token(token)
 
     def error_of(self, refusal: Refused) -> JsonObject:
-        """In the shape of all errors of the API."""
+        """The refusal in the shape of all errors of the API."""
         if refusal.status == 404:
             return no_such_run().error
         return of_status(refusal.status, refusal.sentence, code=refusal.code).error
@@ -137,7 +126,7 @@ class RunEvents(Stream):
         user, team = self.user, self.identity.team_pk
         run_id: UUID = self.scope["url_route"]["kwargs"]["run_id"]
         try:
-            run = await readers.call(access.get_run, user, run_id, team_id=team)
+            run, with_settings = await readers.call(_read_run, user, run_id, team)
         except (Http404, PermissionDenied):
             raise Refused(404, "not_found", access.NOT_HERE) from None
         if not access_monitor.has_room_for(user.pk):
@@ -145,13 +134,16 @@ class RunEvents(Stream):
         self.rooms = {run.conversation.public_id}
         access_monitor.add(self)
         await self.send_headers(status=200, headers=STREAM_HEADERS)
-        await self._send_events(run_id, self._after())
+        await self._send_events(run_id, self._after(), with_settings=with_settings)
         await self.send_body(b"")
 
-    async def _send_events(self, run_id: UUID, after: int) -> None:
+    async def _send_events(self, run_id: UUID, after: int, *, with_settings: bool) -> None:
+        client, beat = ClientEvents(), encode_comment("heartbeat")
         async with following(run_id, after) as batches:
             while (batch := await batches.next(HEARTBEAT_SECONDS)) is not None:
-                body = await _encode(batch, run_id) if batch else encode_comment("heartbeat")
+                body = beat
+                if batch:
+                    body = await _encode(batch, run_id, client, with_settings=with_settings)
                 await self.send_body(body, more_body=True)
 
     def _after(self) -> int:
@@ -161,13 +153,42 @@ class RunEvents(Stream):
         return int(asked[:18]) if asked.isascii() and asked.isdigit() else 0
 
 
-async def _encode(entries: list[LogEntry], run_id: UUID) -> bytes:
+def _read_run(user: User, run_id: UUID, team: int | None) -> tuple[Run, bool]:
+    """The run, and whether the user may see the settings that its events repeat."""
+    run = access.get_run(user, run_id, team_id=team)
+    return run, access.may_see_settings(user, run.conversation)
+
+
+async def _encode(
+    entries: list[LogEntry], run_id: UUID, client: ClientEvents, *, with_settings: bool
+) -> bytes:
+    encode = partial(encode_entries, entries, run_id, client, with_settings=with_settings)
     if sum(len(entry.body) for entry in entries) > THREAD_BYTES:
-        return await asyncio.to_thread(_encode_now, entries, run_id)
-    return _encode_now(entries, run_id)
+        return await asyncio.to_thread(encode)
+    return encode()
 
 
-def _encode_now(entries: list[LogEntry], run_id: UUID) -> bytes:
+def encode_entries(
+    entries: Iterable[LogEntry],
+    run_id: UUID,
+    client: ClientEvents,
+    *,
+    with_settings: bool = True,
+) -> bytes:
+    """The frames of a part of a log. ``client`` has converted the events before it."""
+    decoded = (canonical.decode(entry.body) for entry in entries)
+    events = (public_event(each, run_id, with_settings=with_settings) for each in decoded)
+    return b"".join(encode_events(client.convert(event), run_id) for event in events)
+
+
+def encode_events(events: Sequence[JsonObject], run_id: UUID) -> bytes:
+    """The frames of one event of the log. Only the last frame has the event's number: a client that
+    has read only the others gets all of them again."""
     return b"".join(
-        encode_frame(type_of(entry), entry.seq, public_json(entry, run_id)) for entry in entries
+        encode_frame(
+            event["type"],
+            event["seq"] if event is events[-1] else None,
+            with_run(msgspec.json.encode(event), run_id),
+        )
+        for event in events
     )

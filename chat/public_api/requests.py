@@ -6,24 +6,27 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast, get_args, get_type_hints
 from uuid import UUID
 
+import msgspec
+from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy
+from msgspec import Meta, Struct
 
 from chat.dialects.reading import NotJson, read_json, scrub
 from chat.events import Json, JsonObject
+from chat.models import visibilities
 from chat.public_api.errors import ApiError, invalid, quoted
 from chat.rendering.figures import count
 from chat.runs.public_events import run_of
 
-# The limit of brackets, commas and strings in a body; schemas among its parameters have some
-# thousands. Without a limit, a body of the size that pictures may have could contain millions: a
-# gigabyte of small lists, and a minute of work.
+# Brackets, commas and strings in a body; schemas have some thousands. A body with room for pictures
+# could contain millions: a gigabyte of small lists, and a minute of work.
 MOST_MARKS = 30_000
-# A message has no more items than this; pictures have a limit of their own.
+# Items of a message; pictures have a limit of their own.
 MOST_ITEMS = 256
 MOST_INTEGRATIONS = 128
 SYSTEM_PROMPT_LENGTH = 100_000
@@ -37,33 +40,59 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\(?:.|\Z)[^"\\]*+)*+(?:"|\Z)', re.DOTALL)
 UNKNOWN_MEMBER = gettext_lazy("Unknown parameter “%(name)s” was ignored.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramReply:
-    """What a program gives for something that an answer waits for: the result of a tool, or the
-    reply to a question. ``name`` is the id of the call or the question."""
+# The error for an item of the wrong type is ``must``.
 
-    kind: Literal["tool_result", "answer"]
-    name: str
-    text: str = ""
-    selected: tuple[str, ...] = ()
-    fields: Mapping[str, str] = field(default_factory=dict)
-    is_error: bool = False
-    is_declined: bool = False
+
+class TextItem(Struct):
+    must: ClassVar = gettext_lazy('A "text" item needs "content", a string.')
+    content: str
+
+
+class ImageItem(Struct):
+    must: ClassVar = gettext_lazy(
+        'An "image" item needs "data_url", a base64 data URL of an image.'
+    )
+    data_url: Annotated[str, Meta(pattern="^data:image/[^,]*;base64,")]
+
+
+class ToolResult(Struct):
+    """The result of an open call, whose id is ``name``. Flags are set by ``true`` alone."""
+
+    must: ClassVar = gettext_lazy(
+        'A "tool_result" item needs "call_id" and "content", both strings.'
+    )
+    name: str = msgspec.field(name="call_id")
+    text: str = msgspec.field(name="content")
+    is_error: Any = False
+    declined: Any = False
+
+
+class Reply(Struct):
+    """The reply to an open question, whose id is ``name``."""
+
+    must: ClassVar = gettext_lazy(
+        'An "answer" item needs "ask_id", and "content", "selected" (an array of strings) or '
+        '"fields" (an object of strings).'
+    )
+    name: str = msgspec.field(name="ask_id")
+    text: str = msgspec.field(name="content", default="")
+    selected: list[str] = []
+    fields: dict[str, str] = {}
+    declined: Any = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """One request with values of the right types; others check whether the values fit.
+    """One request with values of the right types; the values are checked when it is sent.
 
     ``parameters`` are LM Studio's by name; ``own_parameters`` those of the server's dialect.
-    ``replies`` come alone, without text and pictures. ``None`` means that the request leaves it
-    out.
+    ``replies`` exclude text and pictures. ``None`` means that the request leaves the member out.
     """
 
     model: str
     text: str = ""
     pictures: tuple[bytes, ...] = ()
-    replies: tuple[ProgramReply, ...] = ()
+    replies: tuple[ToolResult | Reply, ...] = ()
     system_prompt: str | None = None
     integrations: tuple[Json, ...] | None = None
     parameters: Mapping[str, Json] = field(default_factory=dict)
@@ -77,30 +106,116 @@ class ChatRequest:
     notes: tuple[str, ...] = ()
 
 
+# --- members ------------------------------------------------------------------------------
+
+
+Number: TypeAlias = int | float
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+Reasoning: TypeAlias = Literal["off", "low", "medium", "high", "on"]
+ModelKey: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
+ResponseId: TypeAlias = Annotated[str, Meta(pattern="^resp_")]
+Integrations: TypeAlias = Annotated[list[Any], Meta(max_length=MOST_INTEGRATIONS)]
+Input: TypeAlias = str | Annotated[list[Any], Meta(min_length=1)]
+
+
+class _Parameters(Struct, kw_only=True):
+    """LM Studio's parameters of an answer."""
+
+    temperature: Number | None = None
+    top_p: Number | None = None
+    top_k: Count | None = None
+    min_p: Number | None = None
+    repeat_penalty: Number | None = None
+    max_output_tokens: Count | None = None
+    context_length: Count | None = None
+    reasoning: Reasoning | None = None
+
+
+class _Body(_Parameters, kw_only=True):
+    """All members. One that is ``null`` counts as left out."""
+
+    model: ModelKey
+    input: Input
+    system_prompt: str | None = None
+    integrations: Integrations | None = None
+    stream: bool = False
+    store: bool = True
+    previous_response_id: ResponseId | None = None
+    parameters: dict[str, Any] = {}
+    # The possible values depend on the project.
+    visibility: Any = None
+    project: str | None = None
+    stop_on_disconnect: bool = False
+
+
+_TYPES = get_type_hints(_Body, include_extras=True)
+# The error for a member of the wrong type.
+_OF_TYPE: Mapping[Any, str | Promise] = {
+    ModelKey: gettext_lazy('"model" must be the key of a model.'),
+    Input: gettext_lazy("The input must be a string or an array of items."),
+    Integrations | None: gettext_lazy(
+        '"integrations" must be an array of up to %(count)d entries.'
+    ),
+    ResponseId | None: gettext_lazy('"%(name)s" must start with "resp_".'),
+    Reasoning | None: gettext_lazy('"%(name)s" must be one of: %(options)s.'),
+    Number | None: gettext_lazy('"%(name)s" must be a number.'),
+    Count | None: gettext_lazy('"%(name)s" must be a whole number, 0 or more.'),
+    str | None: gettext_lazy('"%(name)s" must be a string.'),
+    bool: gettext_lazy('"%(name)s" must be true or false.'),
+    dict[str, Any]: gettext_lazy('"%(name)s" must be an object.'),
+    Any: "",
+}
+_SENTENCES = {name: _OF_TYPE[kind] for name, kind in _TYPES.items()}
+_CODES = {
+    "input": "invalid_union",
+    "previous_response_id": "invalid_string",
+    "reasoning": "invalid_value",
+}
+
+
 def read_request(body: bytes) -> ChatRequest:
-    """Raises ``ApiError``."""
+    """The parsed request. Raises ``ApiError``."""
     data = _object(body)
-    texts, pictures, replies = _input(data)
-    parameters = {name: data[name] for name in _PARAMETERS if data.get(name) is not None}
-    for name, value in parameters.items():
-        _PARAMETERS[name](name, value)
+    said = _body(data)
+    texts, pictures, replies = _input(said.input)
+    parameters = {name: getattr(said, name) for name in _Parameters.__struct_fields__}
     return ChatRequest(
-        model=_model(data),
+        model=_model(said.model),
         text="\n\n".join(texts),
         pictures=tuple(pictures),
         replies=tuple(replies),
-        system_prompt=_text(data, "system_prompt", longest=SYSTEM_PROMPT_LENGTH),
-        integrations=_integrations(data),
-        parameters=parameters,
-        own_parameters=_members(data, "parameters"),
-        streams=_flag(data, "stream", default=False),
-        stores=_flag(data, "store", default=True),
-        previous=_previous(data),
-        visibility=_visibility(data),
-        project=_project(data),
-        stops_on_disconnect=_flag(data, "stop_on_disconnect", default=False),
+        system_prompt=_system_prompt(said.system_prompt),
+        integrations=None if said.integrations is None else tuple(said.integrations),
+        parameters={name: value for name, value in parameters.items() if value is not None},
+        own_parameters=said.parameters,
+        streams=said.stream,
+        stores=said.store,
+        previous=_previous(said.previous_response_id),
+        visibility=_visibility(said),
+        project=_project(said.project),
+        stops_on_disconnect=said.stop_on_disconnect,
         notes=tuple(_unknown(data)),
     )
+
+
+def _body(data: JsonObject) -> _Body:
+    given = {name: data[name] for name in _TYPES if data.get(name) is not None}
+    for name in ("model", "input"):
+        if name not in given:
+            message = gettext('"%(name)s" is required.') % {"name": name}
+            raise invalid(message, param=name, code="missing_required_parameter")
+    for name, value in given.items():
+        try:
+            msgspec.convert(value, _TYPES[name])
+        except msgspec.ValidationError:
+            raise _wrong(name) from None
+    return _Body(**given)
+
+
+def _wrong(name: str) -> ApiError:
+    values = {"name": name, "count": MOST_INTEGRATIONS, "options": ", ".join(get_args(Reasoning))}
+    code = _CODES.get(name, "invalid_type")
+    return invalid(str(_SENTENCES[name]) % values, param=name, code=code)
 
 
 def _object(body: bytes) -> JsonObject:
@@ -123,7 +238,8 @@ def _no_json() -> ApiError:
 
 
 def _is_sprawling(body: bytes) -> bool:
-    """Checked before the body is parsed. What is inside of strings does not count."""
+    """Whether an unparsed body has too many brackets, commas and strings. The content of strings
+    does not count."""
     if _brackets_and_commas(body, 0, len(body)) <= MOST_MARKS:
         return False
     count = end = 0
@@ -139,25 +255,10 @@ def _brackets_and_commas(body: bytes, start: int, end: int) -> int:
     return sum(body.count(mark, start, end) for mark in (b",", b"[", b"{"))
 
 
-# --- members ------------------------------------------------------------------------------
+# --- values -------------------------------------------------------------------------------
 
 
-def _wrong(message: str, name: str, *, code: str = "invalid_type") -> ApiError:
-    """``message`` has the placeholder ``name``."""
-    return invalid(message % {"name": name}, param=name, code=code)
-
-
-def _missing(name: str) -> ApiError:
-    message = gettext('"%(name)s" is required.') % {"name": name}
-    return invalid(message, param=name, code="missing_required_parameter")
-
-
-def _model(data: JsonObject) -> str:
-    value = data.get("model")
-    if value is None:
-        raise _missing("model")
-    if not isinstance(value, str) or not value.strip():
-        raise invalid(gettext('"model" must be the key of a model.'), param="model")
+def _model(value: str) -> str:
     if len(value) > MODEL_LENGTH or not value.isprintable():
         raise unknown_model(value)
     return value.strip()
@@ -172,55 +273,18 @@ def unknown_model(key: str) -> ApiError:
     )
 
 
-def _text(data: JsonObject, name: str, *, longest: int) -> str | None:
-    value = data.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise _wrong(gettext('"%(name)s" must be a string.'), name)
-    if len(value) > longest:
+def _system_prompt(value: str | None) -> str | None:
+    if value is not None and len(value) > SYSTEM_PROMPT_LENGTH:
+        name = "system_prompt"
         message = gettext('"%(name)s" is longer than %(limit)s characters.')
-        values = {"name": name, "limit": count(longest)}
+        values = {"name": name, "limit": count(SYSTEM_PROMPT_LENGTH)}
         raise invalid(message % values, param=name, code="too_big")
     return value
 
 
-def _flag(data: JsonObject, name: str, *, default: bool) -> bool:
-    value = data.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, bool):
-        raise _wrong(gettext('"%(name)s" must be true or false.'), name)
-    return value
-
-
-def _members(data: JsonObject, name: str) -> JsonObject:
-    value = data.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise _wrong(gettext('"%(name)s" must be an object.'), name)
-    return value
-
-
-def _integrations(data: JsonObject) -> tuple[Json, ...] | None:
-    value = data.get("integrations")
+def _previous(value: str | None) -> UUID | None:
     if value is None:
         return None
-    if not isinstance(value, list) or len(value) > MOST_INTEGRATIONS:
-        message = gettext('"integrations" must be an array of up to %(count)d entries.')
-        raise invalid(message % {"count": MOST_INTEGRATIONS}, param="integrations")
-    return tuple(value)
-
-
-def _previous(data: JsonObject) -> UUID | None:
-    name = "previous_response_id"
-    value = data.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value.startswith("resp_"):
-        message = gettext('"%(name)s" must start with "resp_".')
-        raise _wrong(message, name, code="invalid_string")
     run_id = run_of(value)
     if run_id is None:
         raise unknown_response()
@@ -236,11 +300,10 @@ def unknown_response() -> ApiError:
     )
 
 
-def _visibility(data: JsonObject) -> Visibility | None:
-    value = data.get("visibility")
-    in_project = data.get("project") is not None
-    shared = "project" if in_project else "team"
-    if value is None or value == "private" or value == shared:
+def _visibility(said: _Body) -> Visibility | None:
+    value = said.visibility
+    in_project = said.project is not None
+    if value is None or value in visibilities(in_project=in_project):
         return cast(Visibility | None, value)
     if in_project:
         message = gettext(
@@ -251,14 +314,9 @@ def _visibility(data: JsonObject) -> Visibility | None:
     raise invalid(message, param="visibility", code="invalid_value")
 
 
-def _project(data: JsonObject) -> UUID | None:
-    value = data.get("project")
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise _wrong(gettext('"%(name)s" must be a string.'), "project")
+def _project(value: str | None) -> UUID | None:
     try:
-        return UUID(value)
+        return None if value is None else UUID(value)
     except ValueError:
         raise unknown_project() from None
 
@@ -267,45 +325,8 @@ def unknown_project() -> ApiError:
     return ApiError(404, gettext("Project not found."), code="project_not_found", param="project")
 
 
-def _number(name: str, value: Json) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _wrong(gettext('"%(name)s" must be a number.'), name)
-
-
-def _count(name: str, value: Json) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise _wrong(gettext('"%(name)s" must be a whole number, 0 or more.'), name)
-
-
-REASONING = ("off", "low", "medium", "high", "on")
-
-
-def _reasoning(name: str, value: Json) -> None:
-    if value not in REASONING:
-        message = gettext('"%(name)s" must be one of: %(options)s.')
-        values = {"name": name, "options": ", ".join(REASONING)}
-        raise invalid(message % values, param=name, code="invalid_value")
-
-
-_PARAMETERS: Mapping[str, Callable[[str, Json], None]] = {
-    "temperature": _number,
-    "top_p": _number,
-    "top_k": _count,
-    "min_p": _number,
-    "repeat_penalty": _number,
-    "max_output_tokens": _count,
-    "context_length": _count,
-    "reasoning": _reasoning,
-}
-_KNOWN = frozenset(_PARAMETERS) | {
-    *("model", "input", "system_prompt", "integrations", "stream", "store"),
-    *("previous_response_id", "parameters", "visibility", "project", "stop_on_disconnect"),
-}
-
-
 def _unknown(data: JsonObject) -> list[str]:
-    """A note for each member that is not known here."""
-    names = [name for name in data if name not in _KNOWN][:MOST_NOTES]
+    names = [name for name in data if name not in _TYPES][:MOST_NOTES]
     shown = ("".join(filter(str.isprintable, name))[:NAME_LENGTH] for name in names)
     return [UNKNOWN_MEMBER % {"name": name} for name in shown]
 
@@ -313,118 +334,50 @@ def _unknown(data: JsonObject) -> list[str]:
 # --- the input --------------------------------------------------------------------------------
 
 
-class _Input:
-    """The sum of the items of an input."""
+Item: TypeAlias = TextItem | ImageItem | ToolResult | Reply
+_ITEMS: Mapping[str, type[Item]] = {
+    "text": TextItem,
+    "image": ImageItem,
+    "tool_result": ToolResult,
+    "answer": Reply,
+}
 
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.pictures: list[bytes] = []
-        self.replies: list[ProgramReply] = []
 
-
-def _input(data: JsonObject) -> tuple[list[str], list[bytes], list[ProgramReply]]:
-    given = data.get("input")
-    if given is None:
-        raise _missing("input")
+def _input(
+    given: str | list[Json],
+) -> tuple[list[str], list[bytes], list[ToolResult | Reply]]:
     if isinstance(given, str):
         return [given], [], []
-    if not isinstance(given, list) or not given:
-        raise _bad_input(gettext("The input must be a string or an array of items."))
     if len(given) > MOST_ITEMS:
         raise _bad_input(
             gettext("The input can have up to %(count)d items.") % {"count": MOST_ITEMS}
         )
-    found = _Input()
-    for item in given:
-        reader = _READERS.get(item.get("type")) if _has_type(item) else None
-        if reader is None:
-            message = gettext('The "type" of an input item must be one of: %(types)s.')
-            raise _bad_input(message % {"types": ", ".join(_READERS)})
-        reader(found, item)
-    if found.replies and (found.texts or found.pictures):
+    items = [_item(each) for each in given]
+    texts = [each.content for each in items if isinstance(each, TextItem)]
+    pictures = [_picture(each) for each in items if isinstance(each, ImageItem)]
+    replies = [each for each in items if isinstance(each, ToolResult | Reply)]
+    if replies and (texts or pictures):
         raise _bad_input(gettext("Tool results and replies must be sent without text or images."))
-    return found.texts, found.pictures, found.replies
+    return texts, pictures, replies
 
 
-def _has_type(item: Json) -> bool:
-    return isinstance(item, dict) and isinstance(item.get("type"), str)
+def _item(given: Json) -> Item:
+    name = given.get("type") if isinstance(given, dict) else None
+    if not isinstance(name, str) or name not in _ITEMS:
+        message = gettext('The "type" of an input item must be one of: %(types)s.')
+        raise _bad_input(message % {"types": ", ".join(_ITEMS)})
+    try:
+        return msgspec.convert(given, _ITEMS[name])
+    except msgspec.ValidationError:
+        raise _bad_input(str(_ITEMS[name].must)) from None
 
 
 def _bad_input(message: str) -> ApiError:
     return invalid(message, param="input", code="invalid_union")
 
 
-def _text_item(found: _Input, item: JsonObject) -> None:
-    if not isinstance(item.get("content"), str):
-        raise _bad_input(gettext('A "text" item needs "content", a string.'))
-    found.texts.append(item["content"])
-
-
-def _image_item(found: _Input, item: JsonObject) -> None:
-    url = item.get("data_url")
-    head, comma, data = url.partition(",") if isinstance(url, str) else ("", "", "")
-    if not (comma and head.startswith("data:image/") and head.endswith(";base64")):
-        raise _bad_input(
-            gettext('An "image" item needs "data_url", a base64 data URL of an image.')
-        )
+def _picture(item: ImageItem) -> bytes:
     try:
-        found.pictures.append(base64.b64decode(data, validate=True))
+        return base64.b64decode(item.data_url.partition(",")[2], validate=True)
     except (binascii.Error, ValueError):
         raise _bad_input(gettext('The "data_url" of an "image" item isn’t valid base64.')) from None
-
-
-def _result_item(found: _Input, item: JsonObject) -> None:
-    if not isinstance(item.get("call_id"), str) or not isinstance(item.get("content"), str):
-        raise _bad_input(
-            gettext('A "tool_result" item needs "call_id" and "content", both strings.')
-        )
-    found.replies.append(
-        ProgramReply(
-            kind="tool_result",
-            name=item["call_id"],
-            text=item["content"],
-            is_error=item.get("is_error") is True,
-            is_declined=item.get("declined") is True,
-        )
-    )
-
-
-def _answer_item(found: _Input, item: JsonObject) -> None:
-    content, selected, fields = (
-        item.get("content", ""),
-        item.get("selected", []),
-        item.get("fields", {}),
-    )
-    are_texts = isinstance(content, str) and isinstance(item.get("ask_id"), str)
-    if not are_texts or not _are_texts(selected, list) or not _are_texts(fields, dict):
-        raise _bad_input(
-            gettext(
-                'An "answer" item needs "ask_id", and "content", "selected" (an array of strings) or '
-                '"fields" (an object of strings).'
-            )
-        )
-    found.replies.append(
-        ProgramReply(
-            kind="answer",
-            name=item["ask_id"],
-            text=content,
-            selected=tuple(selected),
-            fields=dict(fields),
-            is_declined=item.get("declined") is True,
-        )
-    )
-
-
-def _are_texts(value: Any, kind: type[list[Any]] | type[dict[Any, Any]]) -> bool:
-    if not isinstance(value, kind):
-        return False
-    values = value.values() if isinstance(value, dict) else value
-    return all(isinstance(each, str) for each in values)
-
-
-_READERS: Mapping[str, Callable[[_Input, JsonObject], None]] = {
-    "text": _text_item,
-    "image": _image_item,
-    "tool_result": _result_item,
-    "answer": _answer_item,
-}

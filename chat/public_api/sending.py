@@ -18,15 +18,20 @@ from chat.conversations.actions.conversation import switch_tools
 from chat.conversations.actions.messages import ModelChoice
 from chat.core.errors import ActionRefused, storage_errors
 from chat.dialects import DIALECTS
-from chat.dialects.base import Dialect
 from chat.dialects.parameters import Parameter, read_parameters
 from chat.events import Json
-from chat.files.actions import Picture, check_picture_count, picture_of
+from chat.files.actions import NewFile, check_file_count, new_file
 from chat.models import AccessToken, Project, Question, QuestionKind, Run, Team, Tool
 from chat.public_api.catalogue import Chosen, find_model
 from chat.public_api.errors import invalid, no_such_run, of_refusal
 from chat.public_api.idempotency import bind_key
-from chat.public_api.requests import ChatRequest, ProgramReply, unknown_project, unknown_response
+from chat.public_api.requests import (
+    ChatRequest,
+    Reply,
+    ToolResult,
+    unknown_project,
+    unknown_response,
+)
 from chat.questions import actions as question_verbs
 
 # LM Studio's name, and the dialects' names for the same parameter, of which the first is used.
@@ -47,16 +52,18 @@ REASONS_ANYWAY = gettext_lazy(
 
 @dataclass(slots=True)
 class Mapped:
-    """Values under the dialect's names, and a sentence for each that differs from the request."""
+    """Values under the dialect's names, and a note for each that differs from the request."""
 
     values: dict[str, Json] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
-def map_parameters(dialect: Dialect, asked: Mapping[str, Json], own: Mapping[str, Json]) -> Mapped:
-    """Maps parameters. ``asked`` are LM Studio's, ``own`` the dialect's, which take precedence.
-    Values out of range are moved into it."""
-    declared = {parameter.name: parameter for parameter in dialect.parameters}
+def map_parameters(
+    parameters: tuple[Parameter, ...], asked: Mapping[str, Json], own: Mapping[str, Json]
+) -> Mapped:
+    """Maps to these parameters of a server. ``asked`` are LM Studio's, ``own`` the server's, which
+    take precedence. Values out of range are clamped."""
+    declared = {parameter.name: parameter for parameter in parameters}
     mapped = Mapped()
     for name, value in asked.items():
         if name == "reasoning":
@@ -102,7 +109,7 @@ _THINKING = {"off": "disabled", "on": "enabled"}
 
 # --- a request becomes a run, by the same actions as a form ---------------------------------------
 
-# For the tools of a team. An administrator configures other integrations with the server.
+# The prefix of the team's tools. An administrator configures other integrations with the server.
 TOOL = "tool/"
 INTEGRATION_LEFT_OUT = gettext_lazy(
     "Integration %(number)d was ignored: requests can only use the team’s tools, as "
@@ -121,8 +128,8 @@ PROJECT_LATER = gettext_lazy(
 
 
 def send(token: AccessToken, request: ChatRequest, key: UUID) -> Run:
-    """Queues the run that answers; its conversation is loaded. Raises ``ApiError``, and then
-    nothing was changed."""
+    """Queues the run that answers; its conversation is loaded. If it raises ``ApiError``, nothing
+    was changed."""
     previous = _previous(token, request)
     try:
         with storage_errors():
@@ -130,7 +137,7 @@ def send(token: AccessToken, request: ChatRequest, key: UUID) -> Run:
                 run = _reply(token, request, previous)
             else:
                 run = _say(token, request, previous, key)
-            # A key that is sent again may belong to a run whose conversation was deleted meanwhile.
+            # A repeated key may belong to a run whose conversation was deleted meanwhile.
             if run.conversation.deleted_at is not None:
                 raise no_such_run()
             return run
@@ -139,8 +146,8 @@ def send(token: AccessToken, request: ChatRequest, key: UUID) -> Run:
 
 
 def _previous(token: AccessToken, request: ChatRequest) -> Run | None:
-    """The run that is continued. A run of another team, or of a room without the right to write,
-    does not exist here."""
+    """The run that is continued. Runs of another team, or of a conversation that the person may not
+    write in, are not found."""
     if request.previous is None:
         return None
     try:
@@ -168,7 +175,7 @@ def _say(token: AccessToken, request: ChatRequest, previous: Run | None, key: UU
     )
     tools = _tools(token, request.integrations)
     choice = _choice(request, chosen, previous, tools.notes)
-    pictures = _pictures(request.pictures)
+    files = _files(request.pictures)
     if previous is None:
         place = _place(token, request)
         shared = "project" if isinstance(place, Project) else "private"
@@ -181,15 +188,16 @@ def _say(token: AccessToken, request: ChatRequest, previous: Run | None, key: UU
                 idempotency_key=key,
                 visibility=request.visibility or shared,
                 tools=tools.chosen or (),
-                pictures=pictures,
+                attachments=files,
             )
             bind_key(run, request)
             return run
-    return _follow(token, request, previous, choice, tools, pictures, key)
+    return _follow(token, request, previous, choice, tools, files, key)
 
 
 def _place(token: AccessToken, request: ChatRequest) -> Team | Project:
-    """Where a new conversation is: in the team, or in a project of it that the person may write in."""
+    """The place of a new conversation: the team, or a project of it that the person may write
+    in."""
     if request.project is None:
         return token.team
     projects = access.writable_projects(token.user).filter(team=token.team_id)
@@ -205,10 +213,10 @@ def _follow(
     previous: Run,
     choice: ModelChoice,
     tools: _Tools,
-    pictures: Sequence[Picture],
+    files: Sequence[NewFile],
     key: UUID,
 ) -> Run:
-    """A message below the answer. Below an earlier answer it is a branch."""
+    """Adds a message below the answer. Below an earlier answer it is a branch."""
     with transaction.atomic():
         if tools.chosen is not None:
             switch_tools(token.user, previous.conversation, tools.chosen)
@@ -219,10 +227,10 @@ def _follow(
             text=request.text,
             choice=choice,
             idempotency_key=key,
-            pictures=pictures,
+            attachments=files,
         )
-        # Inside the transaction: if the key belongs to another request, the tools stay as they
-        # were.
+        # Inside the transaction, so that the tools stay unchanged if the key belongs to another
+        # request.
         bind_key(run, request)
         return run
 
@@ -230,9 +238,14 @@ def _follow(
 def _choice(
     request: ChatRequest, chosen: Chosen, previous: Run | None, notes: Iterable[str]
 ) -> ModelChoice:
-    """Without a system prompt the one of the continued answer still applies; nothing else does."""
+    """The choice for a message. If the request has no system prompt, that of the continued answer
+    applies; no other value is inherited."""
     dialect = DIALECTS[chosen.upstream.dialect]
-    mapped = map_parameters(dialect, request.parameters, request.own_parameters)
+    mapped = map_parameters(
+        dialect.parameters_for(chosen.upstream.options),
+        request.parameters,
+        request.own_parameters,
+    )
     system_prompt = request.system_prompt
     if system_prompt is None:
         system_prompt = previous.system_prompt if previous else ""
@@ -282,10 +295,10 @@ def _tools(token: AccessToken, integrations: Sequence[Json] | None) -> _Tools:
     return _Tools(chosen=list(tools.values()), notes=notes)
 
 
-def _pictures(bodies: Sequence[bytes]) -> list[Picture]:
+def _files(bodies: Sequence[bytes]) -> list[NewFile]:
     try:
-        check_picture_count(len(bodies))
-        return [picture_of(f"picture-{n}", body) for n, body in enumerate(bodies, start=1)]
+        check_file_count(len(bodies))
+        return [new_file(f"picture-{n}", body) for n, body in enumerate(bodies, start=1)]
     except ActionRefused as refusal:
         raise invalid(str(refusal), param="input", code="invalid_image") from None
 
@@ -294,8 +307,8 @@ def _pictures(bodies: Sequence[bytes]) -> list[Picture]:
 
 
 def _reply(token: AccessToken, request: ChatRequest, previous: Run | None) -> Run:
-    """Settles everything that the answer waits for, and continues it in a new run. If the request
-    leaves something open, nothing is settled."""
+    """Settles all open calls and questions of the answer, and continues it in a new run. If the
+    request leaves one open, nothing is settled."""
     if previous is None:
         raise invalid(
             gettext(
@@ -312,7 +325,7 @@ def _reply(token: AccessToken, request: ChatRequest, previous: Run | None) -> Ru
             left.remove(question)
             follow_up = _settle(token, question, reply)
         if follow_up is None:
-            names = ", ".join(_name_of(each) for each in left if each.is_open)
+            names = ", ".join(each.ask_id for each in left if each.is_open)
             message = (
                 gettext("The answer is also waiting for: %(names)s") % {"names": names}
                 if names
@@ -322,25 +335,21 @@ def _reply(token: AccessToken, request: ChatRequest, previous: Run | None) -> Ru
         return follow_up
 
 
-def _asked(left: Iterable[Question], reply: ProgramReply) -> Question:
-    is_tool = reply.kind == "tool_result"
+def _asked(left: Iterable[Question], reply: ToolResult | Reply) -> Question:
+    is_tool = isinstance(reply, ToolResult)
     for question in left:
-        if (question.kind == QuestionKind.TOOL) == is_tool and _name_of(question) == reply.name:
+        if (question.kind == QuestionKind.TOOL) == is_tool and question.ask_id == reply.name:
             return question
     message = gettext("The answer isn’t waiting for %(name)s.") % {"name": reply.name[:100]}
     raise invalid(message, param="input", code="unknown_reply")
 
 
-def _name_of(question: Question) -> str:
-    """The id of the call or question, as the result has it."""
-    return question.ask_id
-
-
-def _settle(token: AccessToken, question: Question, reply: ProgramReply) -> Run | None:
-    if reply.is_declined:
+def _settle(token: AccessToken, question: Question, reply: ToolResult | Reply) -> Run | None:
+    if reply.declined is True:
         return question_verbs.refuse(token.user, question, reply.text)
-    if question.kind == QuestionKind.TOOL:
-        return question_verbs.give_result(token.user, question, reply.text, is_error=reply.is_error)
+    if isinstance(reply, ToolResult):
+        is_error = reply.is_error is True
+        return question_verbs.give_result(token.user, question, reply.text, is_error=is_error)
     if question.kind == QuestionKind.APPROVAL:
         return question_verbs.approve(token.user, question, is_approved=True, reason=reply.text)
     return question_verbs.answer(

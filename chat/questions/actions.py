@@ -39,7 +39,7 @@ from chat.models import (
 )
 from chat.questions.asking import settle
 from chat.result.asks import Field, Option, fields_in, options_in
-from chat.runs.queue import check_queue_limit
+from chat.runs.admission import Trigger
 from chat.runs.resume import queue_follow_up
 from chat.search.sources import index_again
 
@@ -249,9 +249,8 @@ def _go_on(user: User, run: Run) -> Run | None:
     questions = list(run.questions.select_related("answered_by"))
     if any(question.is_open for question in questions):
         return None
-    check_queue_limit(user)
     inputs = settle(events.decode_result(run.result), questions)
-    return queue_follow_up(run, inputs, requested_by=user)
+    return queue_follow_up(run, inputs, Trigger.REPLY, requested_by=user)
 
 
 def _run_after(run: Run) -> Run | None:

@@ -21,7 +21,7 @@ NOT_RUN = "This tool call was not run."
 
 
 def settle(result: canonical.Result, questions: Iterable[Question]) -> list[Settled]:
-    """What a follow-up run gets: everything that the run waited for, with its outcome. A call
+    """The inputs of a follow-up run: everything that the run waited for, with its outcome. A call
     without a row (it could not be stored) counts as not run."""
     rows = {(row.kind, row.position): row for row in questions}
     calls = [
@@ -85,8 +85,8 @@ def _settled_ask(position: int, kind: Kind, row: Question | None) -> Settled:
 
 
 ASK_ID_LENGTH = 200
-# More than anybody answers. A hostile answer could contain hundreds of thousands; the rest counts
-# as not run.
+# Questions stored for one answer. A hostile answer could contain hundreds of thousands; the rest
+# counts as not run.
 MOST_QUESTIONS = 100
 
 

@@ -29,8 +29,6 @@ class ReplyForm(Sentences):
 
 
 class ResultForm(ReplyForm):
-    """The result of a tool."""
-
     output = WordsField(
         label=gettext_lazy("Result"),
         required=False,
@@ -171,7 +169,6 @@ _FIELDS: Mapping[str, Callable[[dict[str, Any]], forms.Field]] = {
     "url": _typed(type="url"),
 }
 
-# The form of an open question, by its kind.
 FORMS: Mapping[str, type[ReplyForm]] = {
     QuestionKind.ASK: AnswerForm,
     QuestionKind.TOOL: ResultForm,

@@ -5,22 +5,24 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
+from chat import access
 from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus, User
 from chat.models.imports import name_answerers
 from chat.questions.actions import fields_of, options_of
 from chat.questions.forms import FORMS, ReasonForm, ReplyForm, value_label
+from chat.rendering.approvals import ApprovalCall, call_in
 from chat.rendering.components import name_of, output_excerpt, pretty
 from chat.rendering.tool_calls import arguments_of
 
-# One line of a call's arguments.
+# Length of the line that shows a call's arguments.
 HINT_CHARACTERS = 90
 
-# The outcome by kind and status.
 _OUTCOMES: dict[tuple[str, str], Promise] = {
     (QuestionKind.ASK, QuestionStatus.ANSWERED): gettext_lazy("Answered by %(person)s"),
     (QuestionKind.ASK, QuestionStatus.DECLINED): gettext_lazy("Declined by %(person)s"),
@@ -68,6 +70,11 @@ class QuestionCard:
         return self.question.kind == QuestionKind.APPROVAL
 
     @property
+    def is_shared(self) -> bool:
+        """Whether others can answer, too, so that it helps to say who does."""
+        return self.question.is_seen_by_others
+
+    @property
     def mark(self) -> str:
         """A value that changes with the line of an open question, which says who is answering."""
         claimer = self.claimer
@@ -80,9 +87,14 @@ class QuestionCard:
 
     # --- what is asked ---------------------------------------------------------------------
 
+    @cached_property
+    def call(self) -> ApprovalCall | None:
+        """The call that an approval is about, where the server has told more than a text."""
+        return call_in(self.question.body) if self.is_approval else None
+
     @property
     def words(self) -> str:
-        return str(self.question.body.get("question") or "")
+        return self.call.sentence if self.call else str(self.question.body.get("question") or "")
 
     @property
     def tool(self) -> str:
@@ -107,7 +119,7 @@ class QuestionCard:
 
     @property
     def outcome(self) -> str:
-        """What was decided, and by whom."""
+        """The decision, and who made it."""
         sentence = (
             gettext("Error reported by %(person)s")
             if self.is_wrong
@@ -168,7 +180,10 @@ def cards_by_run(runs: Iterable[Run]) -> dict[int, tuple[QuestionCard, ...]]:
     keys = [run.pk for run in runs if run.status == RunStatus.WAITING]
     if not keys:
         return {}
-    rows = Question.objects.filter(run__in=keys).select_related("claimed_by", "answered_by")
+    rows = Question.objects.filter(run__in=keys).select_related(
+        "claimed_by", "answered_by", "conversation"
+    )
+    rows = access.with_audience(rows)
     questions = list(rows.order_by("run", "position", "pk"))
     name_answerers(questions)
     asked: dict[int, list[QuestionCard]] = {}

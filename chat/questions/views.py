@@ -118,7 +118,7 @@ def _settle(
     try:
         settle(request.user, question, form)
     except ActionRefused as refusal:
-        # Without scripts the page shows again what was typed.
+        # A page without scripts shows the typed text again.
         again = InvalidForm(str(refusal), form)
         again.status = refusal.status
         raise again from refusal
@@ -147,7 +147,7 @@ def _accepted(request: HttpRequest, question: Question) -> HttpResponse:
 
 
 def _reload_inbox() -> HttpResponse:
-    """What was skipped may be several lines of the inbox."""
+    """Reloads the whole inbox, because several of its lines may have been skipped."""
     return HttpResponse(headers={"HX-Refresh": "true"})
 
 

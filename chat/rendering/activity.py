@@ -23,6 +23,7 @@ _STEP_ICONS = {
 }
 _PLANNED, _RETRIED = "subtask_planned", "subtask_retried"
 _PLANNED_ICON = ("circle-dashed", gettext_noop("Planned"), "calm")
+_PARTLY_FAILED_ICON = ("triangle-alert", gettext_noop("Done, partly failed"), "wait")
 # Titles of the list by family of steps; with several families the first of them here.
 _FAMILIES = {
     "deep_think": gettext_noop("Deep thinking"),
@@ -51,7 +52,7 @@ BOOKKEEPING = (
     "memory_extracted",
     "subtask_artifact_saved",
 )
-# How a summary says that a page could not be read, where the server sends no status.
+# The form of a summary about an unreadable page, if the server sends no status.
 _HTTP_FAILURE = re.compile(r"\([45]\d\d\)|\bHTTP(?: status)? [45]\d\d\b")
 _READING = "Reading: "
 # ASCII signs of arithmetic as people write them.
@@ -96,8 +97,7 @@ class Step(Slot):
         self.ended_t = max(event.t, self.started_t)
         self.touch(seq)
 
-    def begin(self, t: int) -> None:
-        """Begins a part that was planned."""
+    def begin_planned(self, t: int) -> None:
         self.is_planned = False
         self.started_t = t
 
@@ -139,7 +139,7 @@ class Step(Slot):
         )
 
     def _body(self) -> SafeString:
-        """The details, without what the line already shows."""
+        """The details that the line does not show."""
         told = {name: value for name, value in self.detail.items() if value != self.label}
         return tree_of(told) if self.is_readable and told else safe("")
 
@@ -233,8 +233,8 @@ class Activity(Entry):
         return None if index is None else self._parts_by_index.get(index)
 
     def takes(self, event: ActivityStep, seq: int) -> Step | None:
-        """The existing line for this event: a part of the plan that begins or is tried again; ``None`` if the
-        event gets its own line."""
+        """The existing line for this event: a part of the plan that begins or is repeated; ``None``
+        for a line of its own."""
         part = self.part_of(event)
         if part is None:
             return None
@@ -242,7 +242,7 @@ class Activity(Entry):
             part.try_again(event.detail, seq)
             return part
         if part.is_planned and event.phase == "start":
-            part.begin(event.t)
+            part.begin_planned(event.t)
             self.update(part, event, seq)
             return part
         return None
@@ -292,7 +292,7 @@ class Activity(Entry):
         failed = self._phases["failed"]
         family = next((_FAMILIES[each] for each in _FAMILIES if each in self._families), "")
         steps = len(self.steps.children)
-        self.head.show(
+        self.head.set_content(
             "activity_head",
             icon=icon,
             word=gettext(word),
@@ -314,7 +314,7 @@ class Activity(Entry):
         if is_going_on or (self.is_news and not self._is_over):
             return _STEP_ICONS["progress"]
         if self._phases["done"] or self._phases["note"]:
-            return _STEP_ICONS["done"]
+            return _PARTLY_FAILED_ICON if self._phases["failed"] else _STEP_ICONS["done"]
         return _STEP_ICONS["failed" if self._phases["failed"] else "ended"]
 
     @property

@@ -19,6 +19,7 @@ from chat.events import (
     encode,
 )
 from chat.rendering import figures
+from chat.rendering.approvals import call_in
 from chat.rendering.components import (
     SHOWN_ENTRIES,
     Card,
@@ -37,12 +38,13 @@ from chat.rendering.safety import reveal, storable
 from chat.rendering.text_diff import count_changes
 from chat.rendering.texts import Reasoning, Refusal, Text
 from chat.rendering.tool_calls import ToolEntry
+from chat.result.artifacts import members_of
 
 
 class KeptCard(Card):
-    """What is kept beside the answer, in versions. When the run has ended they can be opened:
-    the transaction that writes the end stores them. The way there is an element of its own, so
-    that a reader's open fold stays open."""
+    """The card of an artifact or mockup, with its versions. They can be opened when the run has
+    ended, because the transaction that ends it stores them. The link is a separate element, so that
+    a reader's open fold stays open."""
 
     # First part of the path below the address of the run.
     place: ClassVar[str] = ""
@@ -144,7 +146,7 @@ class MockupCard(KeptCard):
     def __init__(self, id: str, seq: int) -> None:
         super().__init__(id, seq)
         self.entry = ""
-        # By path, in order of appearance: what is known of the file.
+        # The known members of each file by path, in order of appearance.
         self.files: dict[str, JsonObject] = {}
         # False if only an update was received, which names some of the files.
         self.is_whole = False
@@ -222,6 +224,7 @@ class AskCard(Card):
             "question",
             question=storable(event.question),
             is_approval=event.style == "approval",
+            call=call_in(members_of(event)),
             options=[_option(option) for option in event.options[:SHOWN_ENTRIES]],
             more_options=more_note(len(event.options) - SHOWN_ENTRIES),
             fields=[_option(field) for field in event.fields[:SHOWN_ENTRIES]],

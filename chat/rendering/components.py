@@ -151,7 +151,7 @@ class TextSlot(Slot):
         self.template = ""
         self.context: dict[str, object] = {}
 
-    def show(self, template: str, /, **context: object) -> None:
+    def set_content(self, template: str, /, **context: object) -> None:
         self.template = template
         self.context = context
 
@@ -160,7 +160,7 @@ class TextSlot(Slot):
 
 
 class FoldedSlot(Foldable, TextSlot):
-    """A slot inside a fold. `show` takes values or functions, which are called when the content is needed;
+    """A slot inside a fold. `set_content` takes values or functions, which are called when the content is needed;
     ``size`` is the length of the content in characters."""
 
     size = 0

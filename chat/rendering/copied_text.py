@@ -12,7 +12,7 @@ from chat.rendering.patches import Answer
 
 
 def divided(events: Iterable[Event]) -> Iterator[Event]:
-    # What it renders nobody sees, so the run in its addresses is any.
+    # Nobody sees this HTML, so its addresses may name any run.
     answer = Answer("0" * 32, keeps_rest=False)
     # (choice, item) -> the last characters of the message.
     ends: dict[tuple[int, int], str] = {}

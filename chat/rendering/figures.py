@@ -60,7 +60,7 @@ def size(number: int) -> str:
     if number < 1024:
         return ngettext("%(count)d byte", "%(count)d bytes", number) % {"count": number}
     if number < 1024 * 1024:
-        return gettext("%(size)s kB") % {"size": decimal(number / 1024)}
+        return gettext("%(size)s KB") % {"size": decimal(number / 1024)}
     return gettext("%(size)s MB") % {"size": decimal(number / 1024**2)}
 
 
@@ -70,9 +70,9 @@ def milliseconds_of(seconds: float) -> int:
 
 
 def summary_of(result: Result, total_milliseconds: int, *, has_output: bool) -> list[str]:
-    """What an answer took, in a short line: tokens and time. What nobody reported or measured is
-    left out; where nothing came there is no time, because the card of the failure says what
-    matters. The run's details have all other figures."""
+    """The tokens and time of an answer, as parts of a short line. Unknown figures are left out. An
+    answer without output has no time, because the card of its failure matters more. The run's
+    details have all other figures."""
     tokens = result.stats.total_output_tokens
     parts = []
     if tokens is not None:

@@ -1,7 +1,7 @@
 """Compares the streamed answer with the final object that the server sent.
 
 Some servers end with the whole answer as one object. Nothing of it is copied into ours, so the two
-can be held against each other: letters of text and thinking, and the calls of tools.
+can be compared: letters of text and thinking, and the calls of tools.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from chat.rendering.figures import count
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """An answer in the terms that both sides have. ``thinking`` and ``calls`` are ``None`` where
-    a server's final object does not hold them as they were streamed."""
+    """The comparable parts of an answer. ``thinking`` and ``calls`` are ``None`` if a server's
+    final object has them in another form than the stream."""
 
     text: str
     thinking: str | None
@@ -53,8 +53,8 @@ class FinalComparison:
 
 
 def receipt_of(result: Result) -> FinalComparison | None:
-    """Of a server whose final object is kept with the result; ``None`` where it sent none, or one
-    without an output."""
+    """The comparison with the server's final object; ``None`` if it sent none, or one without an
+    output."""
     final = lmstudio_said(result.ext.upstream_result)
     if final is None:
         return None
@@ -140,8 +140,8 @@ def _place(one: str, other: str) -> str:
 
 
 def _parting(one: str, other: str) -> int:
-    """How many letters they share at the beginning. By halves: a frame waits for this, and letter
-    by letter a long answer takes a second."""
+    """The length of the common beginning, by bisection: a frame waits for this, and letter by
+    letter a long answer takes a second."""
     shared, most = 0, min(len(one), len(other))
     while shared < most:
         middle = (shared + most + 1) // 2
@@ -160,7 +160,7 @@ def _calls(said: Said) -> str:
 def streamed(output: Sequence[OutputItem]) -> Said:
     text = "".join(item.content for item in output if isinstance(item, MessageItem))
     return Said(
-        # Where the server's settings leave marks of thinking in the text, they are in both.
+        # Marks of thinking that the server's settings leave in the text are in both.
         text=_without_thinking(text),
         thinking="".join(item.content for item in output if isinstance(item, ReasoningItem)),
         calls=tuple(

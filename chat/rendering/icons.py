@@ -7,8 +7,8 @@ _find_sprite: Callable[[], str] | None = None
 
 
 def use_sprite(find: Callable[[], str]) -> None:
-    """``find`` gives the address of the sprite. It is asked when HTML is first rendered: before that
-    the static files may not be built yet."""
+    """``find`` returns the address of the sprite. It is called when HTML is first rendered, because
+    the static files may not be built before."""
     global _find_sprite
     _find_sprite = find
     icon_url.cache_clear()

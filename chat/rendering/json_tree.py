@@ -20,7 +20,7 @@ from chat.rendering.components import (
 from chat.rendering.media import picture_of, picture_of_address
 from chat.rendering.safety import is_safe_link, reveal, storable, with_host
 
-# What a tree shows: of one list or object, of one text, and altogether. The text below it has more.
+# Limits of a tree: of one list or object, of one text, and altogether. The text below it has more.
 SHOWN_MEMBERS = 100
 SHOWN_LETTERS = 600
 SHOWN_NAME = 120
@@ -93,7 +93,7 @@ def _content(part: dict[str, Json]) -> str:
 
 # --- the tree --------------------------------------------------------------------------------
 
-# What a template shows of a value or of the values inside a branch.
+# A template's context for a value or for the values inside a branch.
 _Shown = dict[str, object]
 
 
@@ -193,7 +193,7 @@ def _leaf(value: Json) -> _Shown:
 
 
 def _html(html: str) -> _Shown:
-    """What is rarer than numbers and short texts has a template of its own."""
+    """The context of a value with a template of its own, which are rarer than numbers and short texts."""
     return {"html": html, "branch": None}
 
 

@@ -1,7 +1,7 @@
-"""How the time of an answer was spent, from the times of its events.
+"""The time of an answer by kind of work, from the times of its events.
 
-A run spends each moment on one thing: the one that its last event began. What happened before the
-request was sent (the queue, our own work) is in no event; `Share` holds it in the run's details.
+A run spends each moment on one thing: the one that its last event began. The time before the
+request (the queue, our own work) is in no event; `Share` has it in the run's details.
 """
 
 from collections.abc import Callable, Iterable
@@ -116,7 +116,7 @@ class Latency:
     def spent(self, t: int) -> list[tuple[str, int]]:
         """Kinds and milliseconds up to ``t``, after which nothing more is added.
 
-        A ``t`` of 0: nobody saw the end, and what is told ends with the last event.
+        A ``t`` of 0: the end is unknown, and the last event ends the time.
         """
         self._move(t)
         return list(self._spent.items())
@@ -127,8 +127,8 @@ _TOKENS = ("reasoning", "tools", "writing")
 _STEPS = {"start": "work", "progress": "work", "done": "idle", "failed": "idle", "note": ""}
 _Begins = str | Callable[..., str]
 
-# Event type -> what is going on from there. Types that are not here change nothing: deltas come
-# after the start of their item, and begin it where nobody said so.
+# Event type -> the kind of work that it begins. Other types change nothing; deltas begin their item
+# if it has no start.
 _BEGINS: dict[type[EventBase], _Begins] = {
     events.ChatStart: "idle",
     events.ModelLoadStart: "load",

@@ -50,7 +50,7 @@ class Odds(Foldable, Slot):
             if len(self._tokens) < SHOWN_TOKENS and self._length <= SHOWN_CHARACTERS:
                 self._tokens.append(token)
 
-    def end(self, seq: int) -> None:
+    def finish(self, seq: int) -> None:
         if self._tokens:
             self._is_shown = True
             self.touch(seq)
@@ -129,7 +129,7 @@ def _percent(logprob: float) -> str:
 
 
 def _opening_tag(number: int, token: Token) -> str:
-    """Of each element that shows a part of the token."""
+    """The opening tag of each element that shows a part of the token."""
     text, logprob, rivals = token
     share = _share(logprob)
     heat = next((number for least, number in _CLASSES if share >= least), 1)

@@ -99,9 +99,8 @@ class Media(Card):
         self.touch(seq)
 
     def conclude(self, seq: int, t: int, status: str) -> None:
-        """Not every dialect says that a medium is final: the end of the answer says so too. The
-        transaction that writes it keeps what came as bytes, and from then on a sound can be
-        played."""
+        """Ends all media with the answer, because not every dialect says that a medium is final. The
+        transaction that writes the end keeps the bytes; from then on a sound can be played."""
         for medium in self.media.values():
             medium.is_kept = bool(medium.place)
             if medium.is_kept and medium.sound:
@@ -143,8 +142,8 @@ class _Medium:
         self.transcripts: list[str] = []
 
     def add(self, event: MediaUpdate) -> None:
-        """What is final replaces what was partial. Partial sound goes on where it was; a partial
-        picture is a better one than that before it."""
+        """Replaces partial data by final data. Partial sound is appended; a partial picture replaces the
+        one before it."""
         is_final = event.state == "final"
         self.state = "" if is_final else _GROWING
         self.media_type = event.media_type
@@ -167,7 +166,7 @@ class _Medium:
         url = self.url if is_safe_link(self.url) else ""
         transcript = storable("".join(self.transcripts))
         if kind == _FILE and transcript:
-            # For files, the description is the name.
+            # The description of a file is its name.
             name, transcript = name_of(transcript), ""
         return fill(
             "media",

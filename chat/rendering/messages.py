@@ -106,7 +106,7 @@ EVENTS: dict[str, str] = {
     "model_load.end": gettext_noop("Model loaded"),
     "prompt_processing.start": gettext_noop("Prompt reading started"),
     "prompt_processing.progress": gettext_noop("Prompt reading progress"),
-    "prompt_processing.end": gettext_noop("Prompt read"),
+    "prompt_processing.end": gettext_noop("Prompt reading finished"),
     "reasoning.start": gettext_noop("Thinking started"),
     "reasoning.delta": gettext_noop("Thinking text"),
     "reasoning.end": gettext_noop("Thinking finished"),
@@ -137,7 +137,6 @@ EVENTS: dict[str, str] = {
 
 
 def error_title(kind: str) -> str:
-    """What happened, as a title."""
     return gettext(ERRORS.get(kind, ERRORS["unknown"])[0])
 
 
@@ -180,7 +179,7 @@ _STATUSES: dict[str, tuple[str, str, str, str]] = {
         "hourglass",
         "wait",
         gettext_noop("Needs input"),
-        gettext_noop("The answer continues when the open questions and tool calls are answered."),
+        gettext_noop("The answer continues once every open question and tool call has a response."),
     ),
     "incomplete": ("triangle-alert", "wait", gettext_noop("The answer is incomplete"), _CONTINUE),
     "stopped": ("circle-stop", "calm", gettext_noop("Stopped"), _TRY_AGAIN),
@@ -204,11 +203,10 @@ _UNKNOWN_STATUS = (
 # Option of the server with which an answer would have been read better -> what to do.
 _SUGGESTIONS: dict[str, str] = {
     "cumulative_text": gettext_noop(
-        "If this answer repeats itself, turn on “Each piece repeats the text before it” in the "
-        "server’s settings"
+        "If this answer repeats itself, turn on “Cumulative chunks” in the server’s settings"
     ),
     "inline_think": gettext_noop(
-        "If this answer begins with thinking, set “Thinking in the text” to “Assume an opening "
+        "If this answer begins with thinking, set “Thinking tags” to “Assume an opening "
         "tag” in the server’s settings"
     ),
 }
@@ -222,14 +220,14 @@ def suggestions_of(ext: Extension) -> list[str]:
 
 def _kept(has_output: bool) -> str:
     if has_output:
-        return gettext("Everything above was kept.")
+        return gettext("The text above is saved.")
     return gettext("Nothing was received.")
 
 
 def error_notice(error: ErrorInfo) -> Notice:
     title, advice = map(gettext, ERRORS.get(error.kind, ERRORS["unknown"]))
-    if error.kind == "answer_limit":
-        # Our own message, which has the limit.
+    if error.kind == "answer_limit" or error.code == "files_unavailable":
+        # Our own message, not the server's.
         title = error.message.removesuffix(".") or title
     if error.retry_after_seconds and error.retryable:
         pause = duration(milliseconds_of(error.retry_after_seconds))
@@ -329,13 +327,13 @@ RETRY_STATUSES = (*ERROR_STATUSES, "interrupted")
 def error_content(error: ErrorInfo, retry: str) -> SafeString:
     """``retry`` is the run of the button to try again."""
     named = (error.type, error.kind, error.code, error.param)
-    # For a cut connection there is no message of the server, and the title is sufficient.
+    # A cut connection has no message of the server, and the title is sufficient.
     message = "" if error.kind == "cut" else reveal(storable(error.message))
     return fill(
         "notice",
         notice=error_notice(error),
         message=message,
-        facts=[name_of(fact) for fact in named if fact and fact != "unknown"],
+        facts=[name_of(fact) for fact in dict.fromkeys(named) if fact and fact != "unknown"],
         status=error.status or "",
         retry=retry,
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.utils.safestring import SafeString
 
@@ -23,7 +23,7 @@ from chat.rendering.cards import (
 )
 from chat.rendering.components import Card, Entry, Foldable, TextSlot, safe
 from chat.rendering.final_comparison import receipt_of
-from chat.rendering.markdown.flow import Flow
+from chat.rendering.markdown.flow import Flow, Unrendered
 from chat.rendering.media import Media
 from chat.rendering.messages import (
     ERROR_STATUSES,
@@ -36,7 +36,7 @@ from chat.rendering.messages import (
 from chat.rendering.parts import Part, Patches, Piece, Stack, packed, partial, pieces_of
 from chat.rendering.phases import PHASES, PhaseSlot, goes_on
 from chat.rendering.texts import Reasoning, Refusal, Text
-from chat.rendering.tool_calls import Calls, ToolEntry
+from chat.rendering.tool_calls import PROGRAMS, Calls, ToolEntry
 
 # Phases of a message that become a CSS class.
 MESSAGE_PHASES = ("commentary", "final_answer")
@@ -86,11 +86,16 @@ class Answer:
         self._named: dict[tuple[str, str], Part] = {}
         self._stacks: dict[int, Stack] = {0: self._items}
         self._call_ids: set[str] = set()
-        # By choice: the consecutive tool calls at its end.
+        # Programs by choice and the id of their call.
+        self._programs: dict[tuple[int, str], ToolEntry] = {}
+        # The consecutive tool calls at the end of each choice.
         self._calls: dict[int, Calls] = {}
         self._error_card: ErrorCard | None = None
         self._activity: Activity | None = None
         self._last_text: Text | None = None
+        # The text of each choice that grows.
+        self._texts: dict[int, Text] = {}
+        self._unrendered = Unrendered()
 
     # --- events ---------------------------------------------------------------------------
 
@@ -147,7 +152,7 @@ class Answer:
             self._stacks[choice] = alternative.items
         return self._stacks[choice]
 
-    def _item(self, event: ItemEvent, kind: type[ItemPart], **more: bool) -> ItemPart:
+    def _item(self, event: ItemEvent, kind: type[ItemPart], **more: Any) -> ItemPart:
         """The element of an item; created with ``more`` if it does not exist yet."""
         key = (event.choice, event.item)
         found = self._by_item.get(key)
@@ -160,13 +165,14 @@ class Answer:
             self._activity.fold(self.seq)
         self._by_item[key] = made
         if isinstance(made, Text):
-            self._begin_text(made)
+            self._begin_text(made, event.choice)
         self._add(made, event.choice)
         return made
 
-    def _begin_text(self, text: Text) -> None:
-        self._last_text = text
+    def _begin_text(self, text: Text, choice: int) -> None:
+        self._last_text = self._texts[choice] = text
         text.flow.keeps_rest = self._keeps_rest
+        text.flow.unrendered = self._unrendered
 
     def on_reasoning_start(self, event: events.ReasoningStart) -> None:
         self._item(event, Reasoning).name_kind(event.kind, self.seq)
@@ -175,7 +181,7 @@ class Answer:
         self._item(event, Reasoning).add(event.content, self.seq, event.t)
 
     def on_reasoning_end(self, event: events.ReasoningEnd) -> None:
-        self._item(event, Reasoning).end(self.seq, event.t)
+        self._item(event, Reasoning).finish(self.seq, event.t)
 
     def on_message_start(self, event: events.MessageStart) -> None:
         item = self._item(event, Text)
@@ -197,11 +203,11 @@ class Answer:
         below = Text(f"{prefix}-i{event.item}-x{self.seq}", self.seq, t=event.t)
         below.phase, below.above = above.phase, above
         below.starts_at = above.starts_at + above.length
-        above.end(self.seq, event.t)
+        above.finish(self.seq, event.t)
         if self._activity is not None:
             self._activity.fold(self.seq)
         self._by_item[(event.choice, event.item)] = below
-        self._begin_text(below)
+        self._begin_text(below, event.choice)
         self._add(below, event.choice)
         return below
 
@@ -211,7 +217,7 @@ class Answer:
         return isinstance(part, Text) and part.above is not None and part.opened_seq == self.seq
 
     def on_message_end(self, event: events.MessageEnd) -> None:
-        self._item(event, Text).end(self.seq)
+        self._item(event, Text).finish(self.seq)
 
     def on_refusal(self, event: events.RefusalDelta) -> None:
         item = self._item(event, Refusal)
@@ -237,12 +243,17 @@ class Answer:
         if type(found) is Text and event.target == "message":
             found.odds.add(event.tokens)
             if not found.is_open:
-                found.odds.end(self.seq)
+                found.odds.finish(self.seq)
 
     def on_tool_start(self, event: events.ToolCallStart) -> None:
+        is_program = event.executes == "upstream" and event.tool in PROGRAMS
+        program = self._programs.get((event.choice, event.caller or ""))
+        tool = self._item(event, ToolEntry, is_program=is_program, program=program)
+        tool.start(event, self.seq)
         if event.call_id:
             self._call_ids.add(event.call_id)
-        self._item(event, ToolEntry).start(event, self.seq)
+            if is_program:
+                self._programs.setdefault((event.choice, event.call_id), tool)
 
     def on_tool_delta(self, event: events.ToolCallDelta) -> None:
         self._item(event, ToolEntry).add(event.fragment, self.seq)
@@ -361,7 +372,7 @@ class Answer:
         has_error_card = self._error_card is not None
         if self._error_card is not None and self.state in ERROR_STATUSES and result.ext.error:
             self._error_card.offer_retry(self.run_id, self.seq)
-        # Not the whole result: its text would stay in memory as long as the answer.
+        # A copy without the result's text, which would stay in memory as long as the answer.
         ext = events.Extension(
             status=result.ext.status, stop=result.ext.stop, error=result.ext.error
         )
@@ -371,7 +382,7 @@ class Answer:
         self._ending.touch(self.seq)
         receipt = receipt_of(result)
         differs = receipt is not None and not receipt.agrees
-        self._figures.show(
+        self._figures.set_content(
             "figures",
             summary=figures.summary_of(result, event.t, has_output=has_output),
             differs=differs,
@@ -385,8 +396,19 @@ class Answer:
 
     @property
     def open_length(self) -> int:
-        """The length of the open block in characters."""
-        return self._last_text.flow.open_length if self._last_text is not None else 0
+        """The length of the longest open block in characters."""
+        return max((text.flow.open_length for text in self._texts.values()), default=0)
+
+    @property
+    def unrendered(self) -> int:
+        """Characters that the next HTML is made of: the blocks that have closed since `is_rendered`, and what
+        is rendered again of the open ones."""
+        again = (text.flow.unsettled_length for text in self._texts.values())
+        return self._unrendered.characters + max(again, default=0)
+
+    def is_rendered(self) -> None:
+        """The HTML of everything was made."""
+        self._unrendered.characters = 0
 
     @property
     def has_words(self) -> bool:
@@ -487,7 +509,6 @@ class Answer:
 
 NamedCard = TypeVar("NamedCard", ArtifactCard, MockupCard)
 
-# Event type -> handler.
 HANDLERS: dict[type[EventBase], Callable[..., None]] = {
     events.ReasoningStart: Answer.on_reasoning_start,
     events.ReasoningDelta: Answer.on_reasoning_delta,

@@ -70,7 +70,7 @@ class PhaseSlot(Slot):
         if self.phase is None:
             return ""
         milliseconds = max(self.t - self.since_t, 0)
-        # In whole seconds, like the text, so that nothing is sent in between.
+        # Whole seconds, like the text, so that nothing is sent in between.
         whole = milliseconds // 1000 * 1000
         return (
             f"{_words_of(self.phase, get_language())}"

@@ -55,7 +55,7 @@ def _in_ascii(name: str) -> str:
 
 
 def _label(label: str) -> str:
-    # Not by the strict rules for registered names, because browsers accept others as well.
+    # The strict rules for registered names don't apply: browsers accept others as well.
     return label if label.isascii() else f"xn--{label.encode('punycode').decode()}"
 
 

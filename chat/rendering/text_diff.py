@@ -19,7 +19,7 @@ SHOWN_LINES = 2_000
 SHOWN_LETTERS = 2_000
 
 Kind = Literal["same", "added", "removed"]
-# As of ``difflib``: what to do, and the lines of the old and of the new text that it is about.
+# An opcode of ``difflib``: the operation, and its lines of the old and of the new text.
 Step = tuple[str, int, int, int, int]
 
 
@@ -75,7 +75,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _steps(before: Sequence[str], after: Sequence[str], most: int) -> list[Step] | None:
-    """What turns one into the other; ``None`` where finding out could take more steps than ``most``."""
+    """The steps that turn one into the other; ``None`` if finding them could take more than ``most``."""
     shortest = min(len(before), len(after))
     start = next((at for at in range(shortest) if before[at] != after[at]), shortest)
     end = next(
@@ -109,8 +109,8 @@ def _count(steps: Sequence[Step]) -> tuple[int, int]:
 def _hunks(
     steps: Sequence[Step], before: Sequence[str], after: Sequence[str]
 ) -> Iterator[list[DiffLine]]:
-    """Changes that are close to each other share their surroundings. Of a change that is longer
-    than what is shown no more is laid out than tells that: it may have millions of lines."""
+    """Changes that are close to each other share their surroundings. A change that is longer than
+    what is shown is cut after one more line, which tells that: it may have millions."""
     hunk: list[DiffLine] = []
     for position, (tag, a, b, c, d) in enumerate(steps):
         if tag != "equal":

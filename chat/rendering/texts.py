@@ -42,7 +42,7 @@ class Text(Entry):
         super().__init__(id, seq)
         self.phase = ""
         self.is_open = True
-        # A card was made since the last words. What is said next is a text of its own below it.
+        # Whether a card follows this text. The next words are a text of their own below it.
         self.is_above_card = False
         # The part of the same message above a card, and where in the message this part begins.
         self.above: Text | None = None
@@ -66,7 +66,7 @@ class Text(Entry):
         self._last_character = text[-1:] or self._last_character
         if not self.is_open:
             # After the end of the message the list is complete, also for pages that load later.
-            self.flow.end(seq)
+            self.flow.finish(seq)
 
     def can_part(self, text: str) -> bool:
         """Whether ``text`` can follow as a text of its own: not within a sentence or code."""
@@ -74,11 +74,11 @@ class Text(Entry):
             return False
         return text.startswith("\n") or self._last_character in _SENTENCE_ENDS
 
-    def end(self, seq: int, t: int = 0) -> None:
+    def finish(self, seq: int, t: int = 0) -> None:
         if self.is_open:
             self.is_open = False
-            self.flow.end(seq)
-            self.odds.end(seq)
+            self.flow.finish(seq)
+            self.odds.finish(seq)
 
     def cite(self, citation: Citation, seq: int) -> None:
         self.citations += 1
@@ -86,7 +86,7 @@ class Text(Entry):
             self.left_out += 1
         else:
             self._cite(citation, seq)
-        self.cites.show(
+        self.cites.set_content(
             "citations",
             sources=list(self.sources.values()),
             total=figures.count(len(self.sources) + self.left_out),
@@ -107,7 +107,7 @@ class Text(Entry):
                 source.marks.append(mark)
 
     def conclude(self, seq: int, t: int, status: str) -> None:
-        self.end(seq, t)
+        self.finish(seq, t)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,12 +145,12 @@ class Refusal(Text):
     def __init__(self, id: str, seq: int, *, t: int = 0) -> None:
         super().__init__(id, seq, t=t)
         self.head = TextSlot(f"{id}-head", seq, classes="card-line")
-        self.head.show("refusal_head", category="")
+        self.head.set_content("refusal_head", category="")
         self.hold(self.head, self.flow, self.cites)
 
     def name_category(self, category: str | None, seq: int) -> None:
         if category:
-            self.head.show("refusal_head", category=name_of(category).replace("_", " "))
+            self.head.set_content("refusal_head", category=name_of(category).replace("_", " "))
             self.head.touch(seq)
 
     def frame(self, contents: list[SafeString]) -> str:
@@ -163,7 +163,7 @@ class FoldedFlow(Foldable, Flow):
 
     is_in_download = False
     _folded_seq = 0
-    # Of what is not kept the words are counted.
+    # The number of words in the text that is not kept.
     _words_behind = 0
     _last_character = ""
 
@@ -171,8 +171,8 @@ class FoldedFlow(Foldable, Flow):
     def is_folded(self) -> bool:
         return bool(self._folded_seq) and not self.is_inline
 
-    def end(self, seq: int) -> None:
-        super().end(seq)
+    def finish(self, seq: int) -> None:
+        super().finish(seq)
         if self.length() > INLINE_CHARACTERS:
             self._folded_seq = seq
 
@@ -258,10 +258,10 @@ class Reasoning(Text):
         line = self._line if self._line.strip() else self._whole_line
         return name_of(line[-PREVIEW_CHARACTERS:].strip("*#>`- \t"))
 
-    def end(self, seq: int, t: int = 0) -> None:
+    def finish(self, seq: int, t: int = 0) -> None:
         if not self.is_open:
             return
-        super().end(seq, t)
+        super().finish(seq, t)
         self.last_t = max(t, self.last_t)
         self._show_head()
         self.head.touch(seq)
@@ -278,12 +278,12 @@ class Reasoning(Text):
 
     def _show_aside(self) -> None:
         sealed = figures.size(self._sealed_bytes) if self._sealed_bytes else ""
-        self.aside.show("reasoning_aside", kind=self.reasoning_kind, sealed=sealed)
+        self.aside.set_content("reasoning_aside", kind=self.reasoning_kind, sealed=sealed)
 
     def _show_head(self) -> None:
         milliseconds = self.last_t - self.started_t
         words = 0 if self.is_open else self.flow.words()
-        self.head.show(
+        self.head.set_content(
             "reasoning_head",
             is_live=self.is_open,
             kind=self.reasoning_kind,

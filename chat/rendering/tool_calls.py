@@ -1,5 +1,7 @@
 """Tool calls: the group of consecutive calls, the card, growing arguments, the result."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -38,7 +40,6 @@ from chat.rendering.safety import reveal, storable
 TEXTS = 8
 # Languages of arguments that are not named after their language.
 _USUAL_LANGUAGES = {"command": "bash", "cmd": "bash", "script": "bash", "query": "sql"}
-# Languages in the names of tools.
 _LANGUAGES_OF_TOOLS = ("python", "javascript", "bash", "sql")
 
 
@@ -124,6 +125,9 @@ _FAILURES = {
 }
 _ANY_FAILURE = gettext_noop("The call failed.")
 
+# Built-in tools of servers that run code, which may call further tools: OpenAI, Anthropic.
+PROGRAMS = frozenset(("program", "code_execution"))
+
 # State -> icon, label, tone.
 _TOOL_STATES = {
     "writing": ("loader-circle", gettext_noop("Preparing…"), "live"),
@@ -160,9 +164,21 @@ class ToolEntry(Entry):
     kind: ClassVar[str] = "tool_call"
     UNNAMED: ClassVar[str] = "tool"
 
-    def __init__(self, id: str, seq: int, *, t: int = 0, is_given: bool = False) -> None:
+    def __init__(
+        self,
+        id: str,
+        seq: int,
+        *,
+        t: int = 0,
+        is_given: bool = False,
+        is_program: bool = False,
+        program: ToolEntry | None = None,
+    ) -> None:
         super().__init__(id, seq)
         self.started_t = self.ended_t = t
+        # The program whose code made this call, and the calls that this program made.
+        self.program = program
+        self.called = Stack(f"{id}-called", seq, classes="call-list") if is_program else None
         self.tool = self.UNNAMED
         self.provider = ""
         self.executes = "client"
@@ -176,11 +192,11 @@ class ToolEntry(Entry):
         self.head = TextSlot(f"{id}-head", seq, tag="summary")
         self.arguments = Arguments(f"{id}-args", seq)
         self.outcome = FoldedSlot(f"{id}-outcome", seq, classes="outcome")
-        self.hold(self.head, self.arguments, self.outcome)
+        self.hold(self.head, self.arguments, self.outcome, *filter(None, (self.called,)))
         self._show_head()
 
     def frame(self, contents: list[SafeString]) -> str:
-        head, arguments, outcome = contents
+        head, arguments, outcome, *called = contents
         return fill(
             "tool",
             id=self.id,
@@ -188,6 +204,7 @@ class ToolEntry(Entry):
             head=head,
             arguments=arguments,
             outcome=outcome,
+            called=called[0] if called else "",
         )
 
     def name(self, tool: str, provider: ProviderInfo | None) -> None:
@@ -221,7 +238,9 @@ class ToolEntry(Entry):
             len(output),
         )
         self.outcome.words = words % {"count": figures.count(len(output))}
-        self.outcome.show("tool_output", output=partial(result_of, output), is_empty=not output)
+        self.outcome.set_content(
+            "tool_output", output=partial(result_of, output), is_empty=not output
+        )
         self._finish("done", seq, t)
 
     def fail(self, event: ToolCallFailure, seq: int) -> None:
@@ -231,9 +250,9 @@ class ToolEntry(Entry):
             self.call(metadata.arguments, None, seq)
         elif event.arguments_raw:
             self.arguments.settle(excerpt(event.arguments_raw), seq)
-        # It is not loaded on request, even if the result is.
+        # An error stands in the page, even if the result is loaded on request.
         self.outcome.size = 0
-        self.outcome.show(
+        self.outcome.set_content(
             "tool_failure",
             what=gettext(_FAILURES.get(metadata.type, _ANY_FAILURE)),
             reason=_reason(event.reason),
@@ -243,6 +262,9 @@ class ToolEntry(Entry):
     def conclude(self, seq: int, t: int, status: str) -> None:
         if self.is_open:
             self.is_open = False
+            if status == "waiting" and self.executes == "upstream":
+                # The server goes on with it once it has the results of people.
+                status = "paused"
             self.state = status if status in ("waiting", "paused") else "unanswered"
             self._change_head(seq)
 
@@ -263,7 +285,7 @@ class ToolEntry(Entry):
         icon, word, tone = _TOOL_STATES[self.state]
         milliseconds = self.ended_t - self.started_t
         is_running = tone == "live"
-        self.head.show(
+        self.head.set_content(
             "tool_head",
             tool=self.tool,
             provider=self.provider,
@@ -277,7 +299,6 @@ class ToolEntry(Entry):
         )
 
 
-# Names of tools in the line.
 NAMED_TOOLS = 4
 # States in which the upstream works on a call, and in which a person does.
 _AT_WORK = ("writing", "running", "called")
@@ -291,7 +312,7 @@ class CallsHead(Slot):
     tag = "summary"
     classes = "calls-head"
 
-    def __init__(self, id: str, seq: int, calls: "Calls") -> None:
+    def __init__(self, id: str, seq: int, calls: Calls) -> None:
         super().__init__(id, seq)
         self._calls = calls
 
@@ -319,10 +340,13 @@ class Calls(Entry):
         self._began_t = self._ended_t = 0
 
     def add(self, tool: ToolEntry, seq: int) -> None:
+        """Adds a call, below the program that made it if that is one of this group."""
         if not self.cards.children:
             self._began_t = self._ended_t = tool.started_t
         tool.on_state = self._note
-        self.cards.add(tool, seq)
+        program = tool.program if tool.program in self._known else None
+        stack = self.cards if program is None or program.called is None else program.called
+        stack.add(tool, seq)
         self._note(tool, seq)
 
     def _note(self, tool: ToolEntry, seq: int) -> None:
@@ -345,9 +369,8 @@ class Calls(Entry):
             self.touch(seq)
 
     def conclude(self, seq: int, t: int, status: str) -> None:
-        for tool in self.cards.children:
-            if isinstance(tool, ToolEntry):
-                tool.conclude(seq, t, status)
+        for tool in self._known:
+            tool.conclude(seq, t, status)
         # Calls that wait for people stay visible.
         if status != "waiting":
             self.fold(seq)

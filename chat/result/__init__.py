@@ -14,14 +14,3 @@ from chat.result.folding import (
     Fold,
     ending_in,
 )
-
-__all__ = [
-    "MOST_REPEATED_CHARACTERS",
-    "Fold",
-    "close_open",
-    "ending_in",
-    "finish",
-    "fold",
-    "media_name",
-    "plain_text",
-]

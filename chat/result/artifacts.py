@@ -42,7 +42,7 @@ class Bundle:
         return {**entry, "versions": list(self._versions)}
 
 
-# What each version of an artifact keeps of its own.
+# The members that each version of an artifact has of its own.
 ARTIFACT_VERSION_FIELDS = ("identifier", "title", "language", "content_type", "content")
 # These are about the event that contains them, not about later ones.
 _OF_ONE_MOCKUP_EVENT = (

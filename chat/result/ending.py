@@ -22,7 +22,7 @@ from chat.result.items import closing_event
 
 
 class ClosableParser(Protocol):
-    """What ``finish`` needs of a dialect's parser."""
+    """The members of a dialect's parser that ``finish`` needs."""
 
     ending: Ending | None
 

@@ -281,6 +281,7 @@ class Fold:
         part.provider_info = event.provider_info
         part.call_id = event.call_id
         part.id_synthesised = event.id_synthesised
+        part.caller = event.caller
         part.is_run_by_client = event.executes == "client"
         if not self._first_token_t:
             self._first_token_t = event.t
@@ -301,10 +302,7 @@ class Fold:
     def _on_call_success(self, event: ToolCallSuccess) -> None:
         part = self._part(event, "tool_call")
         part.tool = event.tool
-        if part.arguments is not None and event.arguments != part.arguments:
-            # The spelling of other arguments would contradict these.
-            part.arguments_raw = None
-            part.pieces.clear()
+        _drop_spelling(part, event.arguments)
         part.arguments = event.arguments
         part.output = event.output
         part.provider_info = event.provider_info or part.provider_info
@@ -314,6 +312,8 @@ class Fold:
 
     def _on_call_failure(self, event: ToolCallFailure) -> None:
         part = self._part(event, "tool_call")
+        if event.metadata.arguments is not None and not event.arguments_raw:
+            _drop_spelling(part, event.metadata.arguments)
         part.failure = event
         part.is_open = False
 
@@ -460,6 +460,13 @@ _HANDLERS: Mapping[type, Callable[..., None]] = {
     ContextFork: Fold._on_fork,
     VendorRaw: Fold._on_vendor,
 }
+
+
+def _drop_spelling(part: ResultPart, arguments: JsonObject) -> None:
+    """Forgets how the arguments were spelled if these are others, which it would contradict."""
+    if part.arguments is not None and arguments != part.arguments:
+        part.arguments_raw = None
+        part.pieces.clear()
 
 
 def ending_in(end: ChatEnd) -> Ending:

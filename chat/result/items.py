@@ -52,6 +52,7 @@ class ResultPart(Struct, kw_only=True, eq=False):
     provider_info: ProviderInfo | None = None
     call_id: str | None = None
     id_synthesised: bool = False
+    caller: str | None = None
     is_run_by_client: bool = True
     media_type: str = ""
     file: str | None = None
@@ -107,6 +108,7 @@ def _call(part: ResultPart) -> ToolCallItem | InvalidToolCallItem:
         status="done" if part.is_done else "pending",
         arguments_raw=part.arguments_raw or "".join(part.pieces) or None,
         id_synthesised=part.id_synthesised,
+        caller=part.caller,
     )
 
 
@@ -122,6 +124,7 @@ def _failed_call(part: ResultPart, failure: ToolCallFailure) -> ToolCallItem:
         status="failed",
         arguments_raw=part.arguments_raw or "".join(part.pieces) or failure.arguments_raw,
         id_synthesised=part.id_synthesised,
+        caller=part.caller,
     )
 
 

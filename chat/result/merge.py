@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from chat.events import Json, JsonObject, OutputItem, Result, Stats, ToolCallItem, Usage
-
-
-def is_run_by_client(call: ToolCallItem) -> bool:
-    """Whether the call waits for us, not for a tool that an upstream runs."""
-    return call.provider_info is None or call.provider_info.type in ("function", "custom")
+from chat.events import (
+    Json,
+    JsonObject,
+    OutputItem,
+    Result,
+    Stats,
+    ToolCallItem,
+    Usage,
+    is_run_by_client,
+)
 
 
 def waiting_calls(result: Result) -> list[tuple[int, ToolCallItem]]:
@@ -138,8 +142,7 @@ def _joined(results: Sequence[Result], member: str) -> list[Json]:
 
 
 def _latest(entries: Iterable[JsonObject], *identity: str) -> list[JsonObject]:
-    """One entry for each thing that several runs report on: later members win, versions follow each
-    other."""
+    """Merges entries of several runs about the same thing: later members win, versions are appended."""
     known: dict[object, JsonObject] = {}
     for number, entry in enumerate(entries):
         key = next((entry[name] for name in identity if entry.get(name)), number)
@@ -164,7 +167,6 @@ def _stats(stats: Sequence[Stats]) -> Stats:
 
 
 def _sum(figures: Iterable[Json]) -> Json:
-    """The sum of the known values; ``None`` if none is known."""
     known = [figure for figure in figures if figure is not None]
     return sum(known) if known else None
 

@@ -1,4 +1,4 @@
-"""What was decided about the calls and questions that an answer waited for."""
+"""The decisions about the calls and questions that an answer waited for."""
 
 from typing import Literal
 
@@ -19,10 +19,10 @@ class Settled(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     position: int
     outcome: Outcome
     by: str = ""
-    # Of a call: what the model is told.
+    # Calls: the text that the model is told.
     output: str = ""
     is_error: bool = False
-    # Of a question; for an approval ``text`` is the reason.
+    # Questions; for an approval ``text`` is the reason.
     text: str = ""
     selected: tuple[str, ...] = ()
     fields: dict[str, str] = {}

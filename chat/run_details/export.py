@@ -24,10 +24,11 @@ class Export:
     body: bytes
 
 
-def export_raw(run: Run) -> Export | None:
-    """What the server sent, frame by frame: ``.sse``, or ``.json`` for an answer in one piece.
-    ``None`` if nothing is stored."""
-    raw = read_raw(run)
+def export_raw(run: Run, *, with_settings: bool) -> Export | None:
+    """The server's frames: ``.sse``, or ``.json`` for an answer in one piece.
+    ``None`` if nothing is stored, and for somebody who may not see settings, which servers repeat in
+    frames."""
+    raw = read_raw(run) if with_settings else b""
     if not raw:
         return None
     is_body = raw.lstrip()[:1] == b"{"
@@ -35,11 +36,12 @@ def export_raw(run: Run) -> Export | None:
     return Export(name=f"{_stem(run)}.{'json' if is_body else 'sse'}", body=body)
 
 
-def export_events(run: Run) -> Export | None:
+def export_events(run: Run, *, with_settings: bool) -> Export | None:
     """The canonical events, one on each line. ``None`` if there are none."""
+    decoded = (canonical.decode(entry.body) for entry in entries_behind(run.pk))
     lines = [
-        _redacted(canonical.encode(public_event(canonical.decode(entry.body), run.public_id)))
-        for entry in entries_behind(run.pk)
+        _redacted(canonical.encode(public_event(event, run.public_id, with_settings=with_settings)))
+        for event in decoded
     ]
     if not lines:
         return None
@@ -51,7 +53,7 @@ def _stem(run: Run) -> str:
 
 
 def _frames(raw: bytes) -> Iterator[bytes]:
-    """All bytes, in pieces of one frame: a secret in one cannot begin in another."""
+    """The bytes in pieces of one frame: a secret in one cannot begin in another."""
     decoder = Decoder(may_repeat=True)
     try:
         frames = decoder.feed(raw)

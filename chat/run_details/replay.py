@@ -83,7 +83,7 @@ class _Answers:
         self._kept: OrderedDict[_Key, Moment] = OrderedDict()
         self._lock = threading.Lock()
 
-    def take(self, key: _Key) -> Moment | None:
+    def pop_moment(self, key: _Key) -> Moment | None:
         with self._lock:
             return self._kept.pop(key, None)
 
@@ -115,7 +115,7 @@ def moment_at(run: Run, seq: int) -> Moment:
 
 def keep(run: Run, moment: Moment) -> None:
     """Keeps a moment for the next batch, which may start at once, so the caller must not use it any
-    more. Not for a run that may still change."""
+    more. A run that may still change is not kept."""
     if run.finished_at is not None:
         _answers.put(_key(run, moment.answer.seq), moment)
 
@@ -137,7 +137,7 @@ def seq_at(run: Run, milliseconds: int) -> int:
 def batch_after(run: Run, after: int, *, step_milliseconds: int, most: int = BATCH_FRAMES) -> Batch:
     """Frames after ``after``, at least a step apart, each with all events up to its time. Raises
     `TooFar`."""
-    moment = _answers.take(_key(run, after)) or moment_at(run, after)
+    moment = _answers.pop_moment(_key(run, after)) or moment_at(run, after)
     answer = moment.answer
     frames: list[ReplayFrame] = []
     size = events = 0

@@ -1,4 +1,4 @@
-"""Which upstream frame each event came from, found by parsing the raw frames again."""
+"""The upstream frame of each event, found by parsing the raw frames again."""
 
 from __future__ import annotations
 
@@ -62,8 +62,9 @@ def _response_in(data: str) -> Json:
 TRACED_BYTES = 512 * 1024
 
 # exact: these frames and no others. segment: somewhere in these bytes. own: made here, from no
-# frame. unknown: bytes are stored, and it is not known which. gone: no bytes are stored.
-How = Literal["exact", "segment", "own", "unknown", "gone"]
+# frame. unknown: bytes are stored, and it is not known which. gone: no bytes are stored. hidden: they are
+# not for this reader.
+How = Literal["exact", "segment", "own", "unknown", "gone", "hidden"]
 
 # The member of each delta that grows.
 TEXT_MEMBERS = {
@@ -90,7 +91,7 @@ class _Made:
 
 
 def trace(run: Run, seq: int) -> Trace:
-    """What the event with this number was made from. The options of ``run.upstream`` are used for
+    """The frames that the event with this number was made from. The options of ``run.upstream`` are used for
     parsing."""
     raw = read_raw(run, limit_bytes=TRACED_BYTES + 1)
     if not raw:
@@ -102,7 +103,7 @@ def trace(run: Run, seq: int) -> Trace:
 
 
 def _beside_segment(run: Run, seq: int) -> bytes:
-    """Not for a compacted log, whose frames are in one piece."""
+    """The raw frames of the segment with ``seq``; none if the log is compacted: its frames are one piece."""
     segments = RunSegment.objects.filter(run=run, first_seq__lte=seq, last_seq__gte=seq)
     return b"".join(bytes(raw) for raw in segments.values_list("raw", flat=True) if raw)
 

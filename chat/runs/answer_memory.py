@@ -1,29 +1,29 @@
-"""What the answers of one process hold in memory until they end."""
+"""The memory that the answers of one process hold until they end."""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any
 
 from chat import events as canonical
+from chat.runs.delta_merger import TEXT_MEMBERS
 from chat.runs.event_buffer import LogEntry
 
-# What an item or a card takes beside its JSON, such as for its Python objects.
+# Bytes of an item or a card beside its JSON, such as for its Python objects.
 ITEM_BYTES = 512
-# What a string takes beside its characters. Pieces are joined, so that only their characters stay.
+# Bytes of a string beside its characters. Pieces are joined, so that only their characters stay.
 ASCII_HEADER_BYTES = sys.getsizeof("")
 OTHER_HEADER_BYTES = sys.getsizeof("é") - 1
-# Text that an answer may always hold, however many there are: a quarter of a million tokens.
+# Text that every answer may hold: a quarter of a million tokens.
 LEAST_SHARE_BYTES = 1024 * 1024
 # An answer with this much text, or for which the server has sent this much, ends in its turn: for a
 # moment its result exists several times, as objects, as JSON and as values for the database.
 LARGE_TEXT_BYTES = 256 * 1024
 LARGE_BYTES = 4 * 1024 * 1024
-# Nothing of these events stays in memory when they are in the log.
+# These events leave nothing in memory once they are in the log.
 _PASSING = (
     canonical.MediaUpdate,
     canonical.ModelLoadProgress,
@@ -33,13 +33,12 @@ _PASSING = (
 
 
 class AnswerMemory:
-    """Limits the answers of a process together, because each is in memory as a whole until it ends.
+    """Limits the total memory of a process's answers, each of which is in memory until it ends.
 
-    Over the limit, each answer that has more than an equal share of it must end. So a few endless
-    answers end early, and the others are not affected. For use on one event loop.
+    Over the limit, each answer with more than an equal share must end. So a few endless answers end
+    early, without effect on others. For use on one event loop.
 
-    Answers have the keys of their runs: hashing a UUID is a call of Python, and this is asked for each
-    segment.
+    Answers have the keys of their runs: hashing a UUID for each segment is a call of Python.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -50,7 +49,7 @@ class AnswerMemory:
 
     @property
     def share_bytes(self) -> int:
-        """What each answer may hold when all of them together hold too much."""
+        """The bytes of an equal share, at least `LEAST_SHARE_BYTES`."""
         return max(LEAST_SHARE_BYTES, self._limit_bytes // max(1, len(self._held)))
 
     def held(self, run_pk: int) -> int:
@@ -67,7 +66,7 @@ class AnswerMemory:
         return self._held_bytes > self._limit_bytes and self.held(run_pk) > self.share_bytes
 
     def turn(self, *, is_large: bool) -> AbstractAsyncContextManager[None]:
-        """Entered to end an answer: of the large ones one at a time."""
+        """Entered to end an answer; large ones end one at a time."""
         return self._turn if is_large else nullcontext()
 
 
@@ -82,13 +81,11 @@ def return_memory() -> None:
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
-def held_bytes(
-    events: Iterable[canonical.Event], entries: Iterable[LogEntry], text_members: Mapping[Any, str]
-) -> int:
-    """What these events add to an answer in memory. A character can take up to four bytes."""
+def held_bytes(events: Iterable[canonical.Event], entries: Iterable[LogEntry]) -> int:
+    """The bytes that these events add to an answer in memory. A character can take up to four bytes."""
     size = 0
     for event, entry in zip(events, entries, strict=True):
-        if member := text_members.get(type(event)):
+        if member := TEXT_MEMBERS.get(type(event)):
             text = getattr(event, member)
             header = ASCII_HEADER_BYTES if text.isascii() else OTHER_HEADER_BYTES
             size += sys.getsizeof(text) - header

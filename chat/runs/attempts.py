@@ -1,4 +1,4 @@
-"""Attempts of a run: recorded before a request is sent, and again when it is over."""
+"""Attempts of a run, recorded before and after each request."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from django.utils import timezone
 from chat import events as canonical
 from chat.core.prepared import PreparedUpdate, fetch
 from chat.models import Attempt
+from chat.runs import queries
 
-# In characters.
+# Characters.
 MESSAGE_LENGTH = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptOutcome:
-    """What became of an attempt."""
-
     number: int
     outcome: str
     error_kind: str = ""
@@ -36,7 +35,7 @@ class AttemptOutcome:
             outcome=outcome,
             error_kind=error.kind,
             error_message=error.message[:MESSAGE_LENGTH],
-            # Of other failures it is shown nowhere.
+            # Only refusals show it.
             retry_after_seconds=error.retry_after_seconds if outcome == "refused" else None,
         )
 
@@ -47,29 +46,12 @@ def begin_attempt(run_pk: int, runner: UUID, dialect: str) -> int:
     now = timezone.now()
     mine = [now, dialect, run_pk, runner]
     if connection.vendor == "postgresql":
-        begun = fetch(_MARK_AND_COUNT, [*mine, now])
+        begun = fetch(queries.MARK_AND_COUNT_ATTEMPT, [*mine, now])
     else:
         with transaction.atomic():
-            marked = fetch(_MARK, mine)
-            begun = fetch(_COUNT, [run_pk, now]) if marked else []
+            marked = fetch(queries.MARK_RUN, mine)
+            begun = fetch(queries.COUNT_ATTEMPT, [run_pk, now]) if marked else []
     return begun[0][0] if begun else 0
-
-
-# Marks the run as sent, and counts its attempts; `unless` is a query that must find nothing.
-MARK = """
-    UPDATE chat_run SET request_sent_at = %s, dialect = %s
-    WHERE id = %s AND runner_id = %s AND status = 'running'
-    AND stop_requested_at IS NULL AND request_sent_at IS NULL AND NOT EXISTS ({unless})
-    RETURNING id
-"""
-INSERT = """
-    INSERT INTO chat_attempt (run_id, number, started_at, outcome, error_kind, error_message)
-    SELECT id, 1 + (SELECT COUNT(*) FROM chat_attempt WHERE run_id = marked.id), %s, '', '', ''
-    FROM marked RETURNING number
-"""
-_MARK = MARK.format(unless="SELECT 1 WHERE FALSE")
-_COUNT = "WITH marked AS (SELECT %s AS id)" + INSERT
-_MARK_AND_COUNT = f"WITH marked AS ({_MARK})" + INSERT
 
 
 def record_outcome_of(run_pk: int, attempt: AttemptOutcome) -> None:
@@ -95,16 +77,9 @@ _record = PreparedUpdate(
     )
 )
 
-# The same as part of the statement that ends a run, on PostgreSQL. A number of 0 finds nothing.
-RECORD_CLAUSE = """
-    UPDATE chat_attempt
-    SET outcome = %s, error_kind = %s, error_message = %s, retry_after_seconds = %s
-    FROM ended WHERE chat_attempt.run_id = ended.id AND chat_attempt.number = %s
-"""
-
 
 def values_of(attempt: AttemptOutcome | None) -> list[object]:
-    """The values of `RECORD_CLAUSE`."""
+    """The values of `queries.RECORD_ATTEMPT`."""
     ended = attempt or AttemptOutcome(number=0, outcome="")
     return [
         ended.outcome,

@@ -1,4 +1,4 @@
-"""Compaction of the logs of ended runs, at a pace that follows how many have ended."""
+"""Compaction of the logs of ended runs, at the pace at which runs end."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from chat.core.errors import is_database_unavailable
 from chat.core.prepared import IsOneOf, Prepared, fetch
 from chat.core.threads import DatabaseThreads
 from chat.models import Run
+from chat.runs import queries
 from chat.runs.log_compaction import compact, compact_raw
 
 logger = logging.getLogger(__name__)
@@ -33,16 +34,10 @@ BYTES_PER_SECOND = 16_000_000
 # Other work of the same threads, and other writers on SQLite, wait this long for a slice, or for one run.
 SLICE_SECONDS = 0.05
 SLICE_BYTES = 4_000_000
-# Of so many that are due, each runner takes some at random for one slice.
+# A runner picks the runs of one slice at random from this many that are due.
 MOST_DUE = 200
 RUNS_OF_SLICE = 30
 
-# The constants stand in the text: SQLite uses an index with a condition only if it sees them there.
-_DUE = """
-    SELECT run.id FROM chat_runsegment AS segment JOIN chat_run AS run ON run.id = segment.run_id
-    WHERE segment.first_seq = 1 AND NOT segment.is_compressed AND run.finished_at < %s
-    ORDER BY segment.run_id LIMIT %s
-"""
 
 _runs: Prepared[Run] = Prepared(
     lambda keys: Run.objects.filter(IsOneOf("pk", keys)).only(
@@ -53,7 +48,7 @@ _runs: Prepared[Run] = Prepared(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """What was done at once, and whether some of what is due has waited for too long."""
+    """The work of one slice, and whether some runs that are due have waited for too long."""
 
     spent_seconds: float
     size_bytes: int
@@ -61,7 +56,7 @@ class Slice:
 
     @property
     def rest_seconds(self) -> float:
-        """For how long nothing is compacted after it."""
+        """The pause after the slice."""
         whole_seconds = self.spent_seconds / (LATE_SHARE if self.is_late else SHARE)
         return max(whole_seconds, self.size_bytes / BYTES_PER_SECOND) - self.spent_seconds
 
@@ -69,8 +64,8 @@ class Slice:
 class Compactor:
     """Compacts in slices, each followed by a rest in proportion to it. One per runner.
 
-    Any number of runners may do this at once. Each takes some of what is due at random, so that two
-    seldom compact the same run, which would do no harm.
+    Any number of runners may do this at once: each picks due runs at random, and two that compact
+    the same run do no harm.
     """
 
     def __init__(
@@ -83,7 +78,7 @@ class Compactor:
         self._threads = threads
         self._clock = clock
         self._sleep = sleep
-        # Runs whose log cannot be read as a whole: they are left as they are, and not tried again.
+        # Runs with an unreadable log, which are not tried again.
         self.unreadable: set[int] = set()
 
     async def compact_due(self) -> None:
@@ -107,7 +102,7 @@ class Compactor:
 
     def _due(self) -> list[Run]:
         before = timezone.now() - timedelta(seconds=COMPACT_AFTER_SECONDS)
-        found = fetch(_DUE, [before, MOST_DUE + len(self.unreadable)])
+        found = fetch(queries.DUE_FOR_COMPACTION, [before, MOST_DUE + len(self.unreadable)])
         keys = [key for (key,) in found if key not in self.unreadable]
         random.shuffle(keys)
         due = _runs.all(keys=keys[:RUNS_OF_SLICE]) if keys else []
@@ -116,7 +111,7 @@ class Compactor:
         return due
 
     def _compact(self, run: Run) -> int:
-        """How many bytes there were."""
+        """Compacts one log, and returns its size in bytes."""
         try:
             size_bytes = compact(run)
         except Exception as error:

@@ -1,4 +1,5 @@
-"""The event buffer that the settings choose: in memory, or shared through Redis."""
+"""The event buffer that the settings choose, in memory or shared through Redis, and the connection of a
+process to the others."""
 
 from __future__ import annotations
 
@@ -7,42 +8,41 @@ from contextlib import asynccontextmanager
 
 from django.conf import settings
 
+from chat.core.lossy_channel import LossyChannel
+from chat.core.notify import ChangeNotifier
 from chat.runs.event_buffer import EventBuffer, MemoryEventBuffer, NullEventBuffer
 from chat.runs.redis_event_buffer import RedisEventBuffer
 
 
 def _of_server() -> MemoryEventBuffer:
-    """For a web process, with or without a runner of its own."""
+    """The buffer of a web process, with or without a runner of its own."""
     if not settings.REDIS_URL:
         return MemoryEventBuffer()
-    return RedisEventBuffer(
-        settings.REDIS_URL,
-        secret=settings.SECRET_KEY,
-        keeps_own=settings.RUNNER == "embedded",
-        listens=True,
-    )
+    return RedisEventBuffer(keeps_own=settings.RUNNER == "embedded", listens=True)
 
 
 def buffer_of_runner() -> EventBuffer:
-    """For a process that only executes runs."""
+    """The buffer of a process that only executes runs."""
     if not settings.REDIS_URL:
         return NullEventBuffer()
-    return RedisEventBuffer(
-        settings.REDIS_URL, secret=settings.SECRET_KEY, keeps_own=False, listens=False
-    )
+    return RedisEventBuffer(keeps_own=False, listens=False)
 
 
 @asynccontextmanager
-async def connected(buffer: EventBuffer) -> AsyncIterator[None]:
-    """Connects the buffer to Redis, if it uses Redis, while the block runs."""
-    if not isinstance(buffer, RedisEventBuffer):
+async def connected(notifier: ChangeNotifier, buffer: EventBuffer) -> AsyncIterator[None]:
+    """Connects notifications and events to the other processes while the block runs, if the
+    installation has Redis."""
+    if not settings.REDIS_URL:
+        notifier.start()
         yield
         return
-    await buffer.start()
-    try:
+    channel = LossyChannel(settings.REDIS_URL, secret=settings.SECRET_KEY)
+    # Notifications come first: an event is worth less than what somebody waits for.
+    notifier.start(channel)
+    if isinstance(buffer, RedisEventBuffer):
+        buffer.start(channel)
+    async with channel:
         yield
-    finally:
-        await buffer.close()
 
 
 event_buffer = _of_server()

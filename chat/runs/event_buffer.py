@@ -10,10 +10,10 @@ from uuid import UUID
 
 import msgspec
 
-# For each run. Its follower is a broadcaster of this process that consumes every flush at once, so one
-# second of a usual answer is enough. A follower that comes later reads the database.
+# Bytes kept for each run. Its follower is a broadcaster of this process that consumes every flush at
+# once, so one second of a usual answer is enough. A follower that comes later reads the database.
 BUFFER_BYTES = 4 * 1024
-# What an entry takes beside its JSON.
+# Bytes of an entry beside its JSON.
 ENTRY_BYTES = 112
 # The last flush is kept up to this multiple of a run's limit, because its followers read it next.
 FLUSH_TIMES = 64
@@ -44,7 +44,7 @@ class Consumer(NamedTuple):
 
 
 class EventBuffer(Protocol):
-    """An accelerator. Whatever it drops can be read from the segments."""
+    """A cache of recent events; the segments have all."""
 
     def publish(self, run_id: UUID, entries: Sequence[LogEntry]) -> None:
         """Adds committed entries and gives them to the consumers."""
@@ -66,7 +66,7 @@ class EventBuffer(Protocol):
 
 
 class NullEventBuffer:
-    """For a runner without Redis: nobody in its process follows runs."""
+    """A buffer that keeps nothing, for a runner without Redis: nobody in its process follows runs."""
 
     def publish(self, run_id: UUID, entries: Sequence[LogEntry]) -> None:
         return
@@ -107,12 +107,12 @@ class RunBuffer:
 
     def end_waiting(self) -> None:
         for waiter in self.waiting:
-            waiter.end()
+            waiter.end_wait()
 
 
 class _Waiter:
-    """A follower that waits. Consuming wakes no task and sets no timer: this happens for each run and each
-    commit, and would cost more than the work itself."""
+    """A waiting follower. Consuming wakes no task and sets no timer: for each run and commit that
+    would cost more than the work itself."""
 
     __slots__ = ("_consumer", "_heard_at", "_loop", "_over", "_seconds", "_timer", "seq")
 
@@ -142,16 +142,16 @@ class _Waiter:
             self._heard_at = self._loop.time()
             self._seconds = consumer.quiet_seconds
         else:
-            self.end()
+            self.end_wait()
 
-    def end(self) -> None:
+    def end_wait(self) -> None:
         if not self._over.done():
             self._over.set_result(None)
 
     def _look_at_time(self) -> None:
         left = self._heard_at + self._seconds - self._loop.time()
         if left <= 0:
-            self.end()
+            self.end_wait()
         else:
             self._timer = self._loop.call_later(left, self._look_at_time)
 

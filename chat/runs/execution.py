@@ -20,15 +20,18 @@ from django.utils.translation import gettext
 from chat import events as canonical
 from chat.core import metrics
 from chat.core.threads import DatabaseThreads
-from chat.dialects.base import Cause, Ending, Parser
+from chat.dialects.base import Parser
 from chat.dialects.event_counts import EventCounter, cleaned_kind
+from chat.events import Cause, Ending
 from chat.models import Run, RunStatus
 from chat.runs.answer_memory import AnswerMemory
 from chat.runs.attempts import AttemptOutcome, begin_attempt, record_outcome_of
+from chat.runs.budget import Budget
+from chat.runs.ending import end_log
 from chat.runs.event_buffer import EventBuffer
-from chat.runs.log import Budget, RunLog
+from chat.runs.log import RunLog
 from chat.runs.outcomes import stopper_of
-from chat.runs.prompt import Assignment, NotReady, prepare, read_beginning
+from chat.runs.prompt import Assignment, NotReady, StorageNeeded, prepare, read_beginning
 from chat.runs.reader import AnswerReader, Outcome, failed
 from chat.runs.reaper import end_broken, requeue_unaccepted
 from chat.runs.resume import ContinuingParser
@@ -69,15 +72,20 @@ class Services:
     seen: SeenEvents
 
 
-# What a run's execution begins with, or why it cannot.
+# The input of a run's execution, or the reason why it can't start.
 Ready = Assignment | Exception
 
 
-def prepared(run_pk: int, claimed: Run | None = None) -> Ready:
-    """As `prepare`, with the error instead of raising it: the claim prepares a run in the same turn
-    of its thread, and the run's own execution handles what went wrong."""
+# Runs whose attachments may be in the storage for files are prepared here: all runs of a process share the
+# other threads, and would wait for a slow storage.
+_storage_threads = DatabaseThreads("storage", size=2)
+
+
+def prepared(run_pk: int, claimed: Run | None = None, *, may_read_storage: bool = False) -> Ready:
+    """The result of `prepare`, or its error: the claim prepares a run in the same turn of its thread,
+    and the run's own execution handles the error."""
     try:
-        return prepare(run_pk, claimed)
+        return prepare(run_pk, claimed, may_read_storage=may_read_storage)
     except Exception as error:
         return error
 
@@ -98,8 +106,8 @@ class Execution:
     ) -> None:
         self.run_pk = run_pk
         self.run_id: UUID | None = None
-        # Whether the end of the answer has brought features more than its text.
-        self.has_consequences = False
+        # Topics of the periodic tasks for which the end of the answer is work.
+        self.topics: tuple[str, ...] = ()
         self._claimed = claimed
         self._ready = ready
         self._attempt: AttemptOutcome | None = None
@@ -117,15 +125,16 @@ class Execution:
         self._seen = EventCounter()
 
     def stop(self) -> None:
-        """Requested by a person. Closes the upstream connection at once, also before the first byte."""
+        """Stops for a person. Closes the upstream connection at once, also before the first
+        byte."""
         self._end("stopped")
 
     def interrupt(self) -> None:
-        """The runner is shutting down."""
+        """Ends the run, because the runner is shutting down."""
         self._end("interrupted")
 
     def drop(self) -> None:
-        """Another process owns the run now: closes the connection and writes nothing more."""
+        """Closes the connection and writes nothing more, because another process owns the run."""
         self._is_lost = True
         self._end("interrupted")
 
@@ -148,7 +157,7 @@ class Execution:
             # The database is unavailable. Later the runner finds the run among its own: it starts
             # runs that were not sent again, and ends the others with their committed events.
             logger.warning(
-                "run.left run=%s error=%s", self.run_id or self.run_pk, type(error).__name__
+                "run.abandoned run=%s error=%s", self.run_id or self.run_pk, type(error).__name__
             )
         except Exception:
             # The task boundary: an error of one run must not affect the others, repeat forever, or
@@ -164,13 +173,10 @@ class Execution:
         self.run_id = run.public_id
         self._measure = Measure(run, began_at=began_at)
         log = RunLog(
-            run_pk=run.pk,
-            run_id=run.public_id,
-            conversation_pk=run.conversation_id,
+            run,
             runner=self._services.runner,
             writer=self._services.writer,
             buffer=self._services.buffer,
-            threads=self._services.threads,
             budget=self._services.budget,
             memory=self._services.memory,
             on_first_event=self._measure.first_event,
@@ -189,6 +195,10 @@ class Execution:
         self._ready = self._claimed = None
         if ready is None:
             ready = await self._services.threads.call(prepared, self.run_pk, claimed)
+        if isinstance(ready, StorageNeeded):
+            ready = await _storage_threads.call(
+                prepared, self.run_pk, claimed, may_read_storage=True
+            )
         if isinstance(ready, Assignment | NotReady):
             return ready
         raise ready
@@ -214,7 +224,7 @@ class Execution:
         assert parser.ending is not None
         if self._facts:
             closing.append(canonical.MetaUpdate(values=self._facts))
-        # Not if the answer had already ended before the connection was closed.
+        # False if the answer had already ended before the connection was closed.
         if outcome.cause == "stopped" and parser.ending.status == "stopped":
             name = await self._services.threads.call_until_there(stopper_of, self.run_pk)
             parser.ending.stop.by = name
@@ -224,12 +234,12 @@ class Execution:
         self._count_seen(assignment, parser)
 
     async def _begin(self, run: Run, log: RunLog) -> int:
-        """For a run that continues an answer: commits the beginning of its log before the request is sent.
+        """Commits the beginning of the log of a run that continues an answer, before the request is sent.
         Returns the number of items in it."""
         if run.position == 0:
             return 0
         beginning = await self._services.threads.call(read_beginning, run)
-        await log.begin(beginning.committed, beginning.opening)
+        await log.commit_opening(beginning.committed, beginning.opening)
         return beginning.item_count
 
     def _count_seen(self, assignment: Assignment, parser: Parser) -> None:
@@ -289,10 +299,12 @@ class Execution:
         t = self._elapsed()
         for event in closing:
             event.t = t
-        result = await log.finish(closing, ending, t=t, attempt=self._attempt)
-        self.has_consequences = log.has_consequences
+        ended = await end_log(
+            log, closing, ending, t=t, threads=self._services.threads, attempt=self._attempt
+        )
+        self.topics = ended.topics
         self._measure.ended(
-            result.ext.status,
+            ended.result.ext.status,
             events=log.seq,
             deltas=log.received_deltas,
             size_bytes=log.received_bytes,
@@ -358,11 +370,11 @@ class Execution:
         raise OwnershipLost(self.run_pk)
 
     async def _stream(self, assignment: Assignment, parser: Parser, log: RunLog) -> Outcome:
-        """One request. Raises ``UpstreamRefused`` for what ended before any output."""
+        """Sends one request. Raises ``UpstreamRefused`` for an end before any output."""
         dialect = assignment.dialect
         request = assignment.request
         if request is None:
-            # In a thread: a long conversation with pictures is tens of megabytes of JSON.
+            # A thread, because a long conversation with pictures is tens of megabytes of JSON.
             request = await asyncio.to_thread(dialect.request, assignment.prompt)
         if request.notes:
             await self._record(self._record_notes, list(request.notes))

@@ -11,9 +11,10 @@ from django.db import transaction
 from chat import events as canonical
 from chat.core.prepared import Prepared, fetch
 from chat.models import Run, RunSegment
+from chat.runs import queries
 from chat.runs.segments import read_raw
 
-# Longer logs are read row by row: as a whole, each would be in memory several times.
+# Logs longer than this are read row by row; a whole one would be in memory several times.
 LARGE_BYTES = 8 * 1024 * 1024
 
 # First and last seq, whether the body is compressed, and the body.
@@ -32,8 +33,8 @@ def compact(run: Run) -> int:
     with transaction.atomic():
         # Replaces the first row and deletes the others, so that followers never see a gap. The
         # first row is also the lock for concurrent compactions of the same run.
-        fetch(_REPLACE, [run.last_seq, log.end(), run.pk])
-        fetch("DELETE FROM chat_runsegment WHERE run_id = %s AND first_seq > 1", [run.pk])
+        fetch(queries.REPLACE_FIRST_SEGMENT, [run.last_seq, log.compressed(), run.pk])
+        fetch(queries.DELETE_OTHER_SEGMENTS, [run.pk])
         _keep_as_one(run, raw)
     return log.size_bytes + raw.size_bytes
 
@@ -42,14 +43,14 @@ def compact_raw(run: Run) -> None:
     """Moves the raw frames of an ended run whose log cannot be compacted, so that they can expire."""
     raw = _compressed(_raw_one_by_one(run))
     with transaction.atomic():
-        fetch(_RAW_AWAY, [run.pk])
+        fetch(queries.DROP_FRAMES_OF_SEGMENTS, [run.pk])
         _keep_as_one(run, raw)
 
 
 def _keep_as_one(run: Run, raw: _Compressed) -> None:
     if raw.size_bytes:
-        fetch("DELETE FROM chat_rawsegment WHERE run_id = %s", [run.pk])
-        fetch(_RAW_AS_ONE, [run.pk, raw.end()])
+        fetch(queries.DELETE_KEPT_FRAMES, [run.pk])
+        fetch(queries.KEEP_FRAMES_AS_ONE, [run.pk, raw.compressed()])
 
 
 def _joined(rows: Iterable[_Row], *, last_seq: int | None) -> _Compressed | None:
@@ -74,7 +75,7 @@ def _compressed(pieces: Iterable[bytes]) -> _Compressed:
 
 
 class _Compressed:
-    """What `zlib.compress` makes of all pieces together."""
+    """The bytes that `zlib.compress` makes of all pieces together."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
@@ -85,27 +86,27 @@ class _Compressed:
         self.size_bytes += len(piece)
         self._pieces.append(self._compressor.compress(piece))
 
-    def end(self) -> bytes:
+    def compressed(self) -> bytes:
         return b"".join([*self._pieces, self._compressor.flush()])
 
 
 def _is_large(run: Run) -> bool:
-    ((size_bytes,),) = fetch(_SIZE, [run.pk])
+    ((size_bytes,),) = fetch(queries.LOG_SIZE, [run.pk])
     return bool(size_bytes) and size_bytes > LARGE_BYTES
 
 
 def _rows_one_by_one(run: Run) -> Iterator[_Row]:
-    for first_seq, last_seq in fetch(_PLACES, [run.pk]):
-        # Nothing if another runner has compacted the log meanwhile.
-        for is_compressed, body in fetch(_BODY, [run.pk, first_seq]):
+    for first_seq, last_seq in fetch(queries.SEGMENT_PLACES, [run.pk]):
+        # No row is found if another runner has compacted the log meanwhile.
+        for is_compressed, body in fetch(queries.SEGMENT_BODY, [run.pk, first_seq]):
             yield first_seq, last_seq, is_compressed, body
 
 
 def _raw_one_by_one(run: Run) -> Iterator[bytes]:
-    for is_compressed, body in fetch(_KEPT_RAW, [run.pk]):
+    for is_compressed, body in fetch(queries.KEPT_FRAMES, [run.pk]):
         yield _plain(body, is_compressed=is_compressed)
-    for first_seq, _ in fetch(_PLACES, [run.pk]):
-        for (raw,) in fetch(_FRAMES, [run.pk, first_seq]):
+    for first_seq, _ in fetch(queries.SEGMENT_PLACES, [run.pk]):
+        for (raw,) in fetch(queries.SEGMENT_FRAMES, [run.pk, first_seq]):
             yield bytes(raw)
 
 
@@ -113,23 +114,6 @@ def _plain(body: bytes | memoryview, *, is_compressed: bool) -> bytes:
     return zlib.decompress(body) if is_compressed else bytes(body)
 
 
-_SIZE = """
-    SELECT SUM(LENGTH(body) + COALESCE(LENGTH(raw), 0)) FROM chat_runsegment WHERE run_id = %s
-"""
-_PLACES = "SELECT first_seq, last_seq FROM chat_runsegment WHERE run_id = %s ORDER BY first_seq"
-_BODY = "SELECT is_compressed, body FROM chat_runsegment WHERE run_id = %s AND first_seq = %s"
-_FRAMES = """
-    SELECT raw FROM chat_runsegment WHERE run_id = %s AND first_seq = %s AND raw IS NOT NULL
-"""
-_KEPT_RAW = "SELECT is_compressed, body FROM chat_rawsegment WHERE run_id = %s ORDER BY position"
-_REPLACE = """
-    UPDATE chat_runsegment SET last_seq = %s, is_compressed = TRUE, body = %s, raw = NULL
-    WHERE run_id = %s AND first_seq = 1
-"""
-_RAW_AS_ONE = """
-    INSERT INTO chat_rawsegment (run_id, position, is_compressed, body) VALUES (%s, 0, TRUE, %s)
-"""
-_RAW_AWAY = "UPDATE chat_runsegment SET raw = NULL WHERE run_id = %s AND raw IS NOT NULL"
 _whole_log: Prepared[Any] = Prepared(
     lambda run: (
         RunSegment.objects.filter(run=run)

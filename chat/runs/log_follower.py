@@ -16,6 +16,7 @@ from chat.core import metrics
 from chat.core.prepared import fetch
 from chat.core.threads import DatabaseThreads, readers
 from chat.models.run import LIVE_STATUSES
+from chat.runs import queries
 from chat.runs.configured_buffer import event_buffer
 from chat.runs.event_buffer import Consumer, EventBuffer, LogEntry, Take
 from chat.runs.segments import CHUNK_SEGMENTS, entries_of, read_entries
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 # Requests that arrive within this window share one query. Without it, 500 live runs would cost 5,000
 # queries a second.
 BATCH_WINDOW_SECONDS = 0.02
-# Of one query, over all requests; the rest comes with their next one.
+# Bytes read by one query for all its requests; the rest comes with the next one.
 BATCH_BYTES = 4 * 1024 * 1024
 # Each request has three values, and SQLite's oldest limit is 999 in a statement. A power of two.
 REQUESTS_PER_BATCH = 256
@@ -64,7 +65,7 @@ class BatchedLogReader:
         request = _Request(run_pk, after, asyncio.get_running_loop().create_future())
         self._requests.append(request)
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._answer(), name="lookout")
+            self._task = asyncio.create_task(self._answer(), name="log-reader")
         return await request.answer
 
     async def close(self) -> None:
@@ -74,7 +75,6 @@ class BatchedLogReader:
                 await self._task
 
     async def _answer(self) -> None:
-        """Answers requests until there are none."""
         requests: list[_Request] = []
         try:
             while self._requests:
@@ -115,7 +115,7 @@ log_reader = BatchedLogReader()
 
 
 def read_many(wanted: Sequence[tuple[int, int]]) -> list[NewEntries | Exception]:
-    """For each (run, seq) the entries after it, or the error of reading that log."""
+    """The entries after each (run, seq), or the error of reading that log."""
     rows = _read(wanted)
     return [
         _new_entries(rows[at], after) if at in rows else RunGone(run_pk)
@@ -142,46 +142,14 @@ def _new_entries(rows: list[_Row], after: int) -> NewEntries | Exception:
         return error
 
 
-# Of the segments behind each number, by its place, those nearest to their follower first, as far as
-# the bytes go. The segment with the next number is the last one that begins at or before it: found
-# in the index, however long the log is. All is of one moment: a run that has ended there has its
-# last segment there, too. Bodies are read last: SQLite sorts rows with all their columns, and what all
-# followers together have not read yet can be a hundred megabytes.
-_ROWS = """
-    WITH wanted (place, run_id, after) AS ({wanted}),
-    begun AS (
-        SELECT place, run_id, after, COALESCE((
-            SELECT MAX(earlier.first_seq) FROM chat_runsegment earlier
-            WHERE earlier.run_id = wanted.run_id AND earlier.first_seq <= wanted.after + 1
-        ), 0) AS start
-        FROM wanted
-    ),
-    found AS (
-        SELECT begun.place, segment.id,
-            SUM(LENGTH(segment.body)) OVER (ORDER BY segment.first_seq - begun.after, begun.place)
-                - LENGTH(segment.body) AS ahead_bytes
-        FROM begun JOIN chat_runsegment segment
-            ON segment.run_id = begun.run_id
-            AND segment.first_seq >= begun.start
-            AND segment.last_seq > begun.after
-    )
-    SELECT wanted.place, run.status, run.last_seq,
-        segment.first_seq, segment.is_compressed, segment.body
-    FROM wanted
-    JOIN chat_run run ON run.id = wanted.run_id
-    LEFT JOIN found ON found.place = wanted.place AND found.ahead_bytes < %s
-    LEFT JOIN chat_runsegment segment ON segment.id = found.id
-"""
-_ROWS_IN_POSTGRES = _ROWS.format(
-    wanted="SELECT * FROM unnest(%s::int[], %s::bigint[], %s::bigint[])"
-)
-
-
 def _read(wanted: Sequence[tuple[int, int]]) -> dict[int, list[_Row]]:
-    """By place in ``wanted``; without those whose run is not there."""
+    """The rows by place in ``wanted``, without runs that don't exist."""
     if connection.vendor == "postgresql":
         runs, numbers = [run_pk for run_pk, _ in wanted], [after for _, after in wanted]
-        rows = fetch(_ROWS_IN_POSTGRES, [list(range(len(wanted))), runs, numbers, BATCH_BYTES])
+        rows = fetch(
+            queries.ENTRIES_BEHIND_IN_POSTGRES,
+            [list(range(len(wanted))), runs, numbers, BATCH_BYTES],
+        )
     else:
         # Filled up to a power of two with rows of no run, because SQLite's connection keeps the
         # statements of 128 different lengths.
@@ -191,7 +159,7 @@ def _read(wanted: Sequence[tuple[int, int]]) -> dict[int, list[_Row]]:
             value for at, request in enumerate(wanted) for value in (at, *request)
         ]
         values += [None] * 3 * (size - len(wanted))
-        rows = fetch(_ROWS.format(wanted=places), [*values, BATCH_BYTES])
+        rows = fetch(queries.ENTRIES_BEHIND.format(wanted=places), [*values, BATCH_BYTES])
     found: defaultdict[int, list[_Row]] = defaultdict(list)
     for place, *row in rows:
         found[place].append(tuple(row))
@@ -211,7 +179,7 @@ FAST_SECONDS = 0.1
 # The first wait after a log was read to its end: the first events of a run come in this time.
 FIRST_SECONDS = 0.02
 SLOWER = 1.5
-# One step of a catch-up from the database, so that a long log does not stall its follower.
+# Bytes of one step of a catch-up from the database, so that a long log does not stall its follower.
 CATCH_UP_BYTES = 512 * 1024
 
 
@@ -258,7 +226,7 @@ async def follow_log(
             yield entries
             if entries[-1].is_end:
                 return
-        # Also after the buffer has served: the next entries reach it before the log.
+        # Waits on the buffer after it has served, too: the next entries reach it before the log.
         if is_served or not log.is_behind:
             reached = await buffer.wait(run_id, position, timeout_seconds=pause, consumer=consumer)
             if reached > position:
@@ -280,7 +248,7 @@ def _counted(take: Take) -> Take:
 
 
 def _where(entries: list[LogEntry], is_served: bool) -> str:
-    """Where a follower found entries, for the metrics."""
+    """The place where a follower found entries, for the metrics."""
     if is_served:
         return "buffer"
     return "database" if entries else "nowhere"
@@ -301,7 +269,7 @@ class _Log:
     async def read(self, after: int) -> NewEntries:
         if not self.is_behind and self._run_pk is not None:
             return await log_reader.read_after(self._run_pk, after)
-        # Not together with the others, who would wait for a long log.
+        # A follower that is far behind reads alone, so that the others don't wait for a long log.
         if self._run_pk is None:
             self._run_pk, entries = await self._threads.call_until_there(
                 _begin, self._run_id, after
@@ -310,33 +278,18 @@ class _Log:
             entries = await self._threads.call_until_there(
                 read_entries, self._run_pk, after, limit_bytes=CATCH_UP_BYTES
             )
-        # Not "there was something": a log that is being written grows with each look, and followers
-        # who look again at once keep each other, and the tail, from ever catching up.
+        # Only a full read means "behind". A log that is being written grows with each read, and
+        # followers that read again at once keep each other, and the buffer, from catching up.
         is_cut = sum(len(entry.body) for entry in entries) >= CATCH_UP_BYTES
         self.is_behind = is_cut or len(entries) >= CHUNK_SEGMENTS
         return NewEntries(entries=entries)
-
-
-# As in `read_entries`, with the run's key: where nothing is behind ``after`` it comes alone.
-_BEGINNING = """
-    SELECT run.id, segment.first_seq, segment.is_compressed, segment.body
-    FROM chat_run run LEFT JOIN chat_runsegment segment
-        ON segment.run_id = run.id AND segment.last_seq > %s
-        AND segment.first_seq >= COALESCE((
-            SELECT MAX(earlier.first_seq) FROM chat_runsegment earlier
-            WHERE earlier.run_id = run.id AND earlier.first_seq <= %s
-        ), 0)
-    WHERE run.public_id = %s
-    ORDER BY segment.first_seq
-    LIMIT %s
-"""
 
 
 def _begin(run_id: UUID, after: int) -> tuple[int, list[LogEntry]]:
     """The run's key, and the first step of its log."""
     is_postgres = connection.vendor == "postgresql"
     values = [after, after + 1, run_id if is_postgres else run_id.hex, CHUNK_SEGMENTS]
-    rows = fetch(_BEGINNING, values)
+    rows = fetch(queries.FIRST_ENTRIES, values)
     if not rows:
         raise RunGone(run_id)
     segments = [

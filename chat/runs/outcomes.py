@@ -14,11 +14,12 @@ from django.utils.translation import gettext_lazy
 
 from chat import events as canonical
 from chat.core import notify
-from chat.core.errors import is_database_unavailable
+from chat.core.errors import ActionRefused, is_database_unavailable
 from chat.core.prepared import PreparedUpdate
 from chat.events import Result
 from chat.models import Conversation, Message, Run, RunSegment, RunStatus
 from chat.result import Fold, close_open
+from chat.runs.admission import Trigger
 from chat.runs.resume import opening, queue_follow_up
 
 logger = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ SERVER_IS_GONE = gettext_lazy(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeStep:
-    """What a feature stores in the transaction that ends a run.
+    """A feature's step in the transaction that ends a run.
 
     ``applies(result, prepared)`` says whether there is something to store: most answers are text
     only, and each step is a savepoint. ``store(run, result, prepared)`` stores it.
@@ -51,22 +52,25 @@ class OutcomeStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndingRows:
-    """Rows that every ending adds to a table of a feature. They follow from the result and the run
+    """Rows that endings add to a table of a feature. They follow from the result and the run
     alone, so on PostgreSQL they are part of the one statement that ends a run.
 
     ``clause`` is an ``INSERT`` that selects from ``ended (id, conversation_id, message_id,
     upstream_id, model, queued_at)``, and ``values`` are its values for what ``prepare`` has made of
-    the result. ``store(run_pk, prepared)`` inserts the same elsewhere. None of them may fail.
+    the result; ``None`` means that it needs no rows. ``store(run_pk, prepared)`` inserts the same
+    rows on SQLite, and where no runner ends the run. None of them may fail. ``topic`` is that of the
+    runners' periodic task for which the rows are work.
     """
 
     name: str
-    prepare: Callable[[Result], object]
+    prepare: Callable[[Result], object | None]
     clause: str
     values: Callable[[object], list[object]]
     store: Callable[[int, object], None]
+    topic: str = ""
 
 
-# What each step has prepared, by its name.
+# The value that each step has prepared, by its name.
 PreparedOutcome = Mapping[str, object]
 
 _steps: tuple[OutcomeStep, ...] = ()
@@ -80,8 +84,14 @@ def use_ending_rows(*rows: EndingRows) -> None:
 
 
 def ending_rows(prepared: PreparedOutcome) -> list[tuple[EndingRows, object]]:
-    """The rows of an ending, with what was prepared for them."""
-    return [(rows, prepared[rows.name]) for rows in _rows if rows.name in prepared]
+    """The rows that an ending needs, with what was prepared for them."""
+    found = ((rows, prepared.get(rows.name)) for rows in _rows)
+    return [(rows, value) for rows, value in found if value is not None]
+
+
+def topics_of(prepared: PreparedOutcome) -> tuple[str, ...]:
+    """The topics of the periodic tasks that the rows of an ending are for."""
+    return tuple(rows.topic for rows, _ in ending_rows(prepared) if rows.topic)
 
 
 def use_steps(*steps: OutcomeStep) -> None:
@@ -139,7 +149,7 @@ def is_short(result: Result) -> bool:
 
 
 def prepare_outcome(run_pk: int, result: Result, closing: Sequence[bytes] = ()) -> PreparedOutcome:
-    """What the steps prepare before the transaction that ends the run."""
+    """The values that the steps prepare before the transaction that ends the run."""
     prepared: dict[str, object] = {}
     for step in _steps:
         if step.prepare is not None:
@@ -159,7 +169,7 @@ def _isolated(run: object, step: str) -> Iterator[None]:
     except Exception as error:
         if is_database_unavailable(error):
             raise
-        # Only the kind of error, because a database's message may quote the value.
+        # The log names only the kind of error, because a database's message may quote the value.
         logger.error("run.outcome_lost run=%s step=%s error=%s", run, step, type(error).__name__)
 
 
@@ -175,7 +185,10 @@ def _continue_paused(run: Run, result: Result, prepared: object) -> None:
     elif _pauses(run) > MOST_PAUSES:
         _note(run, str(TOO_MANY_PAUSES))
     else:
-        queue_follow_up(run, [], requested_by=run.requested_by)
+        try:
+            queue_follow_up(run, [], Trigger.CONTINUATION, requested_by=run.requested_by)
+        except ActionRefused as refusal:
+            _note(run, str(refusal))
     show_change(run)
 
 
@@ -269,7 +282,6 @@ def columns_of(end: canonical.Event) -> dict[str, object]:
     """The columns of a run's row that its ``chat.end`` decides."""
     assert isinstance(end, canonical.ChatEnd)
     result = end.result
-    usage = result.ext.usage or canonical.Usage()
     error = result.ext.error
     return {
         "status": result.ext.status,
@@ -277,11 +289,19 @@ def columns_of(end: canonical.Event) -> dict[str, object]:
         "finished_at": timezone.now(),
         "result": canonical.encode(result).decode(),
         "response_id": (result.response_id or "")[:200],
-        "input_tokens": _first(result.stats.input_tokens, usage.input_tokens),
-        "output_tokens": _first(result.stats.total_output_tokens, usage.output_tokens),
-        "reasoning_tokens": _first(result.stats.reasoning_output_tokens, usage.reasoning_tokens),
+        **tokens_of(result),
         "error_kind": error.kind if error else "",
         "error_message": error.message[:2000] if error else "",
+    }
+
+
+def tokens_of(result: Result) -> dict[str, int | None]:
+    """The columns with the token counts that the server reported."""
+    stats, usage = result.stats, result.ext.usage or canonical.Usage()
+    return {
+        "input_tokens": _first(stats.input_tokens, usage.input_tokens),
+        "output_tokens": _first(stats.total_output_tokens, usage.output_tokens),
+        "reasoning_tokens": _first(stats.reasoning_output_tokens, usage.reasoning_tokens),
     }
 
 

@@ -90,8 +90,6 @@ def _now() -> float:
 
 
 class _Link:
-    """An open connection."""
-
     def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
         self.has_ended = False
         self._connection = connection
@@ -158,15 +156,15 @@ class _Link:
             try:
                 self._pgconn.consume_input()
             except psycopg.Error:
-                self._let_go()
+                self._mark_ended()
         elif not self._waiting.done():
             self._waiting.set_result(state)
 
-    def _let_go(self) -> None:
+    def _mark_ended(self) -> None:
         if not self.has_ended:
             self.has_ended = True
             self._loop.remove_reader(self._descriptor)
 
     async def close(self) -> None:
-        self._let_go()
+        self._mark_ended()
         await self._connection.close()

@@ -15,13 +15,18 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from chat import events as canonical
+from chat.core import file_storage
 from chat.core.encryption import DecryptionError
+from chat.core.errors import FilesUnavailable
 from chat.core.prepared import Prepared, fetch
 from chat.dialects import DIALECTS
 from chat.dialects.base import (
     AssistantTurn,
+    Audio,
     Dialect,
+    Document,
     Image,
+    Part,
     Prompt,
     ToolDefinition,
     Turn,
@@ -29,10 +34,11 @@ from chat.dialects.base import (
     UserTurn,
 )
 from chat.dialects.errors import error_of
-from chat.models import Attachment, Role, Run, RunStatus, Upstream
+from chat.models import Attachment, Role, Run, RunStatus, StoredFile, Upstream
 from chat.result.merge import answered_head
 from chat.result.settled import Settled
-from chat.runs.attempts import INSERT, MARK, begin_attempt
+from chat.runs import queries
+from chat.runs.attempts import begin_attempt
 from chat.runs.resume import Beginning, filled_output, opening, replies_in
 from chat.runs.segments import read_events
 
@@ -49,6 +55,10 @@ def read_beginning(run: Run) -> Beginning:
 CONTINUABLE = (RunStatus.COMPLETED, RunStatus.WAITING, RunStatus.INCOMPLETE)
 
 
+# Code of the error of a run whose attachments can't be read.
+FILES_UNAVAILABLE = "files_unavailable"
+
+
 class NotReady(Exception):
     """The request cannot be made; ``info`` says why, for the answer's error card."""
 
@@ -56,6 +66,11 @@ class NotReady(Exception):
         super().__init__(info.message)
         self.run = run
         self.info = info
+
+
+class StorageNeeded(Exception):
+    """The conversation has attachments, which may be in the storage for files. It may be slow, so the
+    run is prepared by a thread that others don't wait for."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,10 +108,13 @@ def with_server(runs: QuerySet[Run]) -> QuerySet[Run]:
 _with_server: Prepared[Any] = Prepared(lambda run: with_server(Run.objects.filter(pk=run)))
 
 
-def prepare(run_pk: int, claimed: Run | None = None) -> Assignment:
+def prepare(
+    run_pk: int, claimed: Run | None = None, *, may_read_storage: bool = False
+) -> Assignment:
     """Reads the run with its conversation, records the instructions that its project adds now, and
     marks the first run of an answer as sent if its runner owns it. ``claimed`` is the run, if the
-    claim has read it (`with_server`). Raises ``NotReady``."""
+    claim has read it (`with_server`). Raises ``NotReady``, and ``StorageNeeded`` unless the caller
+    ``may_read_storage``."""
     run: Any = claimed or _with_server.first(run=run_pk)
     if run is None:
         raise Run.DoesNotExist
@@ -127,11 +145,12 @@ def prepare(run_pk: int, claimed: Run | None = None) -> Assignment:
         raise _locked(run, text) from None
     instructions = run.instructions or ""
     if instructions:
-        fetch(_RECORD_INSTRUCTIONS, [run.pk, run.of_project, instructions])
+        fetch(queries.RECORD_INSTRUCTIONS, [run.pk, run.of_project, instructions])
     # A run that continues an answer first writes the beginning of its log.
     is_sent_now = run.status == RunStatus.RUNNING and run.runner_id and run.position == 0
     path, attempt = _path_to(run, upstream.dialect if is_sent_now else "")
-    prompt = _prompt_of(path, run, upstream, dialect, options, instructions)
+    attached = _attached(run, path, may_read_storage=may_read_storage)
+    prompt = _prompt_of(path, attached, run, upstream, dialect, options, instructions)
     request = None
     if is_sent_now:
         request = dialect.request(prompt)
@@ -147,13 +166,6 @@ def prepare(run_pk: int, claimed: Run | None = None) -> Assignment:
     )
 
 
-# A run that is queued again before it was sent takes the instructions of its next attempt.
-_RECORD_INSTRUCTIONS = """
-    INSERT INTO chat_runinstructions (run_id, project_id, text) VALUES (%s, %s, %s)
-    ON CONFLICT (run_id) DO UPDATE SET project_id = excluded.project_id, text = excluded.text
-"""
-
-
 def _locked(run: Run, message: str) -> NotReady:
     return NotReady(run, error_of("auth", message))
 
@@ -164,31 +176,31 @@ def _problem(run: Run, message: str) -> NotReady:
 
 def _prompt_of(
     path: list[_Message],
+    attached: dict[int, list[Part]],
     run: Run,
     upstream: Upstream,
     dialect: Dialect,
     options: dict[str, object],
     instructions: str,
 ) -> Prompt:
-    images = _images(path)
-    turns = [turn for message in path for turn in _turns(message, images, run, upstream)]
+    turns = [turn for message in path for turn in _turns(message, attached, run, upstream)]
     return Prompt(
         model=run.model,
         turns=tuple(turns),
-        # Those of the project come first, so that those of the conversation can narrow them.
+        # The project's instructions come first, so that the conversation's can narrow them.
         system="\n\n".join(filter(None, (instructions, run.system_prompt))),
         parameters=run.parameters,
         options=options,
         tools=tuple(msgspec.convert(run.tools, list[ToolDefinition])),
-        model_detail=_detail_of(upstream, run.model),
+        model_detail=detail_of(upstream, run.model),
         previous_response_id=_point_to_continue(path, run, upstream)
         if dialect.keeps_history
         else None,
     )
 
 
-def _detail_of(upstream: Upstream, model: str) -> canonical.JsonObject:
-    """What the server's list said about the model when it was last read."""
+def detail_of(upstream: Upstream, model: str) -> canonical.JsonObject:
+    """The model's details in the server's list when it was last read."""
     details = (entry.get("detail") for entry in upstream.model_list if entry.get("id") == model)
     detail = next(details, None)
     return detail if isinstance(detail, dict) else {}
@@ -218,34 +230,8 @@ class _Message:
     pk: int
     role: str
     text: str
-    has_pictures: bool
+    has_attachments: bool
     runs: list[_Run] = field(default_factory=list)
-
-
-# One statement, and only for the path: other branches may be many times as long.
-_PATH = """
-    WITH RECURSIVE path (id, parent_id, role, text, steps) AS (
-        SELECT id, parent_id, role, text, 0 FROM chat_message WHERE id = %s
-        UNION ALL
-        SELECT message.id, message.parent_id, message.role, message.text, path.steps + 1
-        FROM path JOIN chat_message AS message ON message.id = path.parent_id
-    ){marking}
-    SELECT
-        {attempt}, path.id, path.role, path.text,
-        EXISTS (SELECT 1 FROM chat_attachment WHERE chat_attachment.message_id = path.id),
-        run.id, run.position, run.upstream_id, run.dialect, run.status, run.response_id,
-        run.result, run.inputs
-    FROM path LEFT JOIN chat_run AS run ON run.message_id = path.id AND path.role = 'assistant'
-    ORDER BY path.steps DESC, run.position
-"""
-_ONLY_PATH = _PATH.format(marking="", attempt="NULL")
-# Marks the run as sent in the same statement, unless pictures have to be read before: if that fails,
-# the run must be one that was not sent.
-_PICTURES = "SELECT 1 FROM path JOIN chat_attachment AS picture ON picture.message_id = path.id"
-_MARKED_PATH = _PATH.format(
-    marking=f", marked AS ({MARK.format(unless=_PICTURES)}), attempt AS ({INSERT})",
-    attempt="(SELECT number FROM attempt)",
-)
 
 
 def _path_to(run: Run, dialect: str) -> tuple[list[_Message], int | None]:
@@ -254,13 +240,15 @@ def _path_to(run: Run, dialect: str) -> tuple[list[_Message], int | None]:
     if dialect and connection.vendor == "postgresql":
         now = timezone.now()
         mark = [now, dialect, run.pk, run.runner_id, now]
-        rows = fetch(_MARKED_PATH, [run.message_id, *mark])
+        rows = fetch(queries.MARKED_PATH, [run.message_id, *mark])
     else:
-        rows = fetch(_ONLY_PATH, [run.message_id])
+        rows = fetch(queries.PATH, [run.message_id])
     path: list[_Message] = []
-    for _, pk, role, text, has_pictures, *columns in rows:
+    for _, pk, role, text, has_attachments, *columns in rows:
         if not path or path[-1].pk != pk:
-            path.append(_Message(pk=pk, role=role, text=text, has_pictures=bool(has_pictures)))
+            path.append(
+                _Message(pk=pk, role=role, text=text, has_attachments=bool(has_attachments))
+            )
         earlier = _run_of(columns)
         if earlier and (pk != run.message_id or earlier.position <= run.position):
             path[-1].runs.append(earlier)
@@ -284,27 +272,40 @@ def _run_of(columns: Sequence[Any]) -> _Run | None:
     )
 
 
-def _images(path: list[_Message]) -> dict[int, list[Image]]:
-    """The pictures of each user message, in order."""
-    keys = [message.pk for message in path if message.has_pictures and message.role == Role.USER]
-    images: dict[int, list[Image]] = {}
+def _attached(run: Run, path: list[_Message], *, may_read_storage: bool) -> dict[int, list[Part]]:
+    """The attachments of each user message, in order. Raises ``StorageNeeded`` and ``NotReady``."""
+    keys = [message.pk for message in path if message.has_attachments and message.role == Role.USER]
+    parts: dict[int, list[Part]] = {}
     if not keys:
-        return images
+        return parts
+    if file_storage.is_configured() and not may_read_storage:
+        raise StorageNeeded
     rows = Attachment.objects.filter(message_id__in=keys).select_related("file")
-    for row in rows.order_by("message_id", "position"):
-        data = base64.b64encode(bytes(row.file.body)).decode()
-        image = Image(media_type=row.file.media_type, data=data)
-        images.setdefault(row.message_id, []).append(image)
-    return images
+    try:
+        for row in rows.order_by("message_id", "position"):
+            parts.setdefault(row.message_id, []).append(_part_of(row.file))
+    except FilesUnavailable as error:
+        message = gettext("An attached file can’t be read at the moment.")
+        raise NotReady(run, error_of("unknown", message, code=FILES_UNAVAILABLE)) from error
+    return parts
+
+
+_KINDS: dict[str, type[Image | Audio]] = {"image": Image, "audio": Audio}
+
+
+def _part_of(file: StoredFile) -> Part:
+    kind = _KINDS.get(file.media_type.partition("/")[0], Document)
+    data = base64.b64encode(file.body).decode()
+    return kind(media_type=file.media_type, data=data, name=file.name)
 
 
 def _turns(
-    message: _Message, images: dict[int, list[Image]], current: Run, upstream: Upstream
+    message: _Message, attached: dict[int, list[Part]], current: Run, upstream: Upstream
 ) -> Iterator[Turn]:
     """The turns of a message: one for a user, or one for each run of an answer that has ended
     before the current one."""
     if message.role == Role.USER:
-        yield UserTurn(text=message.text, images=tuple(images.get(message.pk, ())))
+        yield UserTurn.of(message.text, *attached.get(message.pk, ()))
         return
     for run, following in zip_longest(message.runs, message.runs[1:]):
         if run.result and run.pk != current.pk:
@@ -316,7 +317,7 @@ def _answer_turn(run: _Run, following: _Run | None, upstream: Upstream) -> Assis
     given."""
     result = canonical.decode_result(run.result)
     given = msgspec.json.decode(following.inputs, type=list[Settled]) if following else []
-    # Its first items are the calls of the run before, which have their outcomes there.
+    # The first items are the calls of the run before, which have their outcomes there.
     own = len(answered_head(result)) if run.position else 0
     output = filled_output(result, given)[own:]
     return AssistantTurn(
@@ -342,6 +343,6 @@ def _point_to_continue(path: list[_Message], run: Run, upstream: Upstream) -> st
     if not _is_native(last, upstream) or last.status not in CONTINUABLE:
         return None
     if last.status == RunStatus.WAITING and message.pk != run.message_id:
-        # Its calls were never answered, and the server would insist on answers.
+        # The calls were never answered, and the server would insist on answers.
         return None
     return last.response_id or None

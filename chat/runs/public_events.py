@@ -12,6 +12,20 @@ from chat.runs.event_buffer import LogEntry
 _RESPONSE_ID = "resp_"
 # Types that are checked before they leave; all others are sent as logged.
 _GUARDED = (b'{"type":"replay.data"', b'{"type":"meta.update"')
+# Types in which servers may repeat settings of the request.
+_WITH_SETTINGS = (b'{"type":"vendor.raw"', b'{"type":"meta.update"', b'{"type":"error"')
+
+# Facts that are no part of a request. Others, such as the echo of a request that OpenRouter sends for
+# debugging, may be.
+_HARMLESS_FACTS = frozenset(
+    (
+        *("request_id", "generation_id", "upstream_id", "response_id", "model", "provider"),
+        *("service_tier", "system_fingerprint", "native_finish_reason", "rate_limit", "perf"),
+        *("stats", "context_budget", "alternative_stops", "unreadable_frames"),
+    )
+)
+# The members that are shown of an event that nothing here interprets.
+_OF_UNKNOWN = ("dialect", "event")
 
 
 def response_id_of(run_id: UUID) -> str:
@@ -29,10 +43,15 @@ def run_of(response_id: str) -> UUID | None:
     return run_id if response_id == response_id_of(run_id) else None
 
 
-def public_event(event: canonical.Event, run_id: UUID) -> canonical.Event:
+def public_event(
+    event: canonical.Event, run_id: UUID, *, with_settings: bool = True
+) -> canonical.Event:
     """The event without what only the next request may carry: signatures, encrypted reasoning, the
     turn in the upstream's own form. That they exist is not hidden. The upstream's response id is
-    replaced by ours, because theirs means nothing here."""
+    replaced by ours, because theirs means nothing here. ``with_settings``: for somebody who may see
+    them (`chat.access.may_see_settings`)."""
+    if not with_settings:
+        event = without_settings(event)
     if isinstance(event, canonical.ReplayData):
         return msgspec.structs.replace(event, data=None)
     if isinstance(event, canonical.ChatEnd):
@@ -43,6 +62,48 @@ def public_event(event: canonical.Event, run_id: UUID) -> canonical.Event:
     return event
 
 
+def without_settings(event: canonical.Event) -> canonical.Event:
+    """The event without the members in which a server may repeat its request, with the system prompt,
+    the parameters and the tools: data that nothing here interprets."""
+    match event:
+        case canonical.VendorRaw():
+            return msgspec.structs.replace(event, data=None, text=None)
+        case canonical.MetaUpdate():
+            return msgspec.structs.replace(event, values=_harmless(event.values))
+        case canonical.Error():
+            return msgspec.structs.replace(event, error=_error_without_data(event.error))
+        case canonical.ChatEnd():
+            return msgspec.structs.replace(event, result=result_without_settings(event.result))
+    return event
+
+
+def result_without_settings(result: canonical.Result) -> canonical.Result:
+    error, vendor = result.ext.error, result.ext.vendor
+    ext = msgspec.structs.replace(
+        result.ext,
+        upstream_result=None,
+        meta=_harmless(result.ext.meta),
+        vendor=[{name: each[name] for name in _OF_UNKNOWN if name in each} for each in vendor],
+        error=_error_without_data(error) if error is not None else None,
+    )
+    return msgspec.structs.replace(result, ext=ext)
+
+
+def _harmless(meta: canonical.JsonObject) -> canonical.JsonObject:
+    return {name: value for name, value in meta.items() if name in _HARMLESS_FACTS}
+
+
+def _error_without_data(error: canonical.ErrorInfo) -> canonical.ErrorInfo:
+    return msgspec.structs.replace(error, upstream=None)
+
+
+def body_without_settings(entry: LogEntry) -> bytes:
+    """The encoded event without them."""
+    if entry.is_end or entry.body.startswith(_WITH_SETTINGS):
+        return canonical.encode(without_settings(canonical.decode(entry.body)))
+    return entry.body
+
+
 def public_result(result: canonical.Result, run_id: UUID) -> canonical.Result:
     return msgspec.structs.replace(
         result,
@@ -51,16 +112,13 @@ def public_result(result: canonical.Result, run_id: UUID) -> canonical.Result:
     )
 
 
-def public_body(entry: LogEntry, run_id: UUID) -> bytes:
-    """The encoded event as it may leave the server."""
-    if entry.is_end or entry.body.startswith(_GUARDED):
-        return canonical.encode(public_event(canonical.decode(entry.body), run_id))
+def public_body(entry: LogEntry, run_id: UUID, *, with_settings: bool = True) -> bytes:
+    """The encoded event as it may leave the server, with settings as in `public_event`."""
+    guarded = _GUARDED if with_settings else (*_GUARDED, *_WITH_SETTINGS)
+    if entry.is_end or entry.body.startswith(guarded):
+        event = canonical.decode(entry.body)
+        return canonical.encode(public_event(event, run_id, with_settings=with_settings))
     return entry.body
-
-
-def public_json(entry: LogEntry, run_id: UUID) -> bytes:
-    """One line of ASCII JSON with the run's id in it."""
-    return with_run(public_body(entry, run_id), run_id)
 
 
 def with_run(body: bytes, run_id: UUID) -> bytes:

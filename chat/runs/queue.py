@@ -11,36 +11,33 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import (
-    BooleanField,
     Count,
     Exists,
-    ExpressionWrapper,
     F,
     Max,
     OuterRef,
     Q,
     QuerySet,
+    Subquery,
     Window,
 )
-from django.db.models.functions import Now, RowNumber
-from django.utils.translation import gettext, gettext_lazy, ngettext
+from django.db.models.functions import Coalesce, Now, RowNumber
+from django.utils.translation import gettext, gettext_lazy
 
-from chat.core.errors import QueueFull, is_database_unavailable
+from chat import access
+from chat.core.errors import is_database_unavailable
 from chat.core.notify import publish_after_commit, room_topic
 from chat.core.prepared import Prepared, PreparedUpdate, fetch
-from chat.models import Membership, ProjectMember, Run, RunStatus, Upstream, User, Visibility
-from chat.models.project import PROJECT_WRITING_ROLES, ProjectAccess
-from chat.models.run import LIVE_STATUSES
-from chat.models.team import WRITING_ROLES
+from chat.models import Run, RunStatus, TitleRequest, TitleStatus, Upstream
+from chat.runs import queries
 from chat.runs.outcomes import end_unstarted
 from chat.runs.prompt import with_server
 
 logger = logging.getLogger(__name__)
 
-# More than any process can start at once; further runs are considered by the next claim.
+# Runs considered by one claim, more than any process can start at once; others wait for the next.
 CANDIDATES = 500
 # Claims before this time do not count for fairness.
 TURN_MEMORY = timedelta(hours=1)
@@ -103,7 +100,7 @@ def _take(queued: Sequence[Run], runner: UUID, limit: int) -> list[Run]:
         if connection.vendor != "postgresql":
             return _take_one_by_one(queued, runner, limit)
         if servers:
-            fetch(_LOCK_SERVERS, [servers])
+            fetch(queries.LOCK_SERVERS, [servers])
         taken = {run.pk: run for run in _take_together.all(keys, limit, runner)}
     return [taken[key] for key in keys if key in taken]
 
@@ -133,60 +130,50 @@ _taken: Prepared[Run] = Prepared(lambda run: with_server(Run.objects.filter(pk=r
 
 
 def _servers_in_demand() -> QuerySet[Run, Any]:
-    in_line = Run.objects.filter(status=RunStatus.QUEUED, upstream__isnull=False)
-    return in_line.values("upstream_id")
+    queued = Run.objects.filter(status=RunStatus.QUEUED, upstream__isnull=False)
+    return queued.values("upstream_id")
 
 
+# Each run takes a place at its server, and so does each request for a title.
 _is_running = Q(runs__status=RunStatus.RUNNING)
+_titles = TitleRequest.objects.filter(upstream=OuterRef("pk"), status=TitleStatus.RUNNING)
+_title_count = _titles.values("upstream").annotate(count=Count("pk")).values("count")
 _free_places: Prepared[Any] = Prepared(
     lambda: (
         Upstream.objects.filter(is_draining=False, pk__in=_servers_in_demand())
-        .annotate(free=F("concurrency_limit") - Count("runs", filter=_is_running))
+        .annotate(
+            free=F("concurrency_limit")
+            - Count("runs", filter=_is_running)
+            - Coalesce(Subquery(_title_count), 0)
+        )
         .values_list("pk", "free")
     )
 )
 
-# Locks out other claims, but not people who queue a run.
-_LOCK_SERVERS = """
-    SELECT id FROM chat_upstream WHERE id = ANY(%s::bigint[]) ORDER BY id FOR NO KEY UPDATE
-"""
-# A statement of its own: what it counts was committed before the lock was given.
-_TAKE = """
-    WITH line AS (
-        SELECT run.id, run.upstream_id, wanted.place,
-            ROW_NUMBER() OVER (PARTITION BY run.upstream_id ORDER BY wanted.place) AS turn
-        FROM unnest(%s::bigint[]) WITH ORDINALITY AS wanted (id, place)
-        JOIN chat_run AS run ON run.id = wanted.id AND run.status = 'queued'
-    ), busy AS (
-        SELECT upstream_id, COUNT(*) AS count FROM chat_run
-        WHERE status = 'running' AND upstream_id IN (SELECT upstream_id FROM line)
-        GROUP BY upstream_id
-    ), ready AS (
-        SELECT line.id FROM line
-        LEFT JOIN chat_upstream AS server ON server.id = line.upstream_id
-        LEFT JOIN busy ON busy.upstream_id = line.upstream_id
-        WHERE line.upstream_id IS NULL OR (
-            NOT server.is_draining
-            AND line.turn <= server.concurrency_limit - COALESCE(busy.count, 0)
-        )
-        ORDER BY line.place LIMIT %s
-    ), chat_run AS (
-        UPDATE chat_run
-        SET status = 'running', runner_id = %s, claimed_at = STATEMENT_TIMESTAMP()
-        WHERE status = 'queued' AND id IN (SELECT id FROM ready)
-        RETURNING *
-    )
-"""
-_take_together: Prepared[Run] = Prepared(lambda: with_server(Run.objects.all()), changed=_TAKE)
+
+def has_spare_place(server: Upstream) -> bool:
+    """Whether the server has a free place that no queued run waits for. Call it in a transaction that has
+    locked the server's row, as a claim does."""
+    runs = Run.objects.filter(upstream=server)
+    if server.is_draining or runs.filter(status=RunStatus.QUEUED).exists():
+        return False
+    titles = TitleRequest.objects.filter(upstream=server, status=TitleStatus.RUNNING)
+    busy = runs.filter(status=RunStatus.RUNNING).count() + titles.count()
+    return busy < server.concurrency_limit
+
+
+_take_together: Prepared[Run] = Prepared(
+    lambda: with_server(Run.objects.all()), changed=queries.CLAIM_QUEUED
+)
 
 
 def waiting() -> list[Run]:
     """Queued runs: everybody's first run at each server, then everybody's second, and so on, so that a
     person with hundreds of runs does not crowd out the others within ``CANDIDATES``."""
-    return _first_in_line(CANDIDATES).all()
+    return _first_queued(CANDIDATES).all()
 
 
-def _in_line() -> QuerySet[Run]:
+def _queued_in_order() -> QuerySet[Run]:
     turn = Window(
         RowNumber(),
         partition_by=[F("upstream_id"), F("requested_by_id")],
@@ -200,41 +187,20 @@ def _in_line() -> QuerySet[Run]:
 
 
 @cache
-def _first_in_line(count: int) -> Prepared[Run]:
-    return Prepared(lambda: _in_line()[:count])
+def _first_queued(count: int) -> Prepared[Run]:
+    return Prepared(lambda: _queued_in_order()[:count])
 
 
 @cache
 def _queued_with_rights(count: int) -> Prepared[Any]:
-    """As ``waiting``, each with ``is_unwanted``: whether its person may not write any more, or its
-    conversation was deleted.
+    """The queued runs in order, each with ``is_unwanted``: whether its person may not write any more.
 
     Read from the rows, so that every change counts: a removed member, a role without write access, a
-    disabled or deleted account, a conversation that is private now or was moved.
+    disabled or deleted account, a conversation that is private now, was moved or deleted, or has expired.
     """
-    may_still = Membership.objects.filter(
-        user=OuterRef("requested_by"),
-        team=OuterRef("conversation__team"),
-        role__in=WRITING_ROLES,
-        user__is_active=True,
-    )
-    writers = ProjectMember.objects.filter(
-        user=OuterRef("requested_by"),
-        project=OuterRef("conversation__project"),
-        role__in=PROJECT_WRITING_ROLES,
-    )
-    # As in `ConversationQuerySet.written_by`, but for the person of each run.
-    is_shared = (
-        Q(conversation__owner=F("requested_by"))
-        | Q(conversation__visibility=Visibility.TEAM)
-        | Q(conversation__visibility=Visibility.PROJECT)
-        & (Q(conversation__project__access=ProjectAccess.TEAM) | Q(Exists(writers)))
-    )
-    is_unwanted = ExpressionWrapper(
-        ~Exists(may_still) | ~is_shared | Q(conversation__deleted_at__isnull=False),
-        BooleanField(),
-    )
-    return Prepared(lambda: _in_line().annotate(is_unwanted=is_unwanted)[:count])
+    written = access.writable_conversations(OuterRef("requested_by"))
+    is_unwanted = ~Exists(written.filter(pk=OuterRef("conversation")))
+    return Prepared(lambda: _queued_in_order().annotate(is_unwanted=is_unwanted)[:count])
 
 
 def running_by_server() -> defaultdict[int | None, Counter[int | None]]:
@@ -278,52 +244,17 @@ def _recent_claims() -> QuerySet[Run]:
     return Run.objects.filter(claimed_at__gt=Now() - TURN_MEMORY)
 
 
-def _people_in_line() -> QuerySet[Run, Any]:
+def _people_with_queued_runs() -> QuerySet[Run, Any]:
     return Run.objects.filter(status=RunStatus.QUEUED).values("requested_by")
 
 
-# Of each person with a queued run: when a run of theirs was last claimed, by server.
+# The last claim of each person with a queued run, by server.
 _last_turns: Prepared[Any] = Prepared(
     lambda: (
         _recent_claims()
-        .filter(requested_by__in=_people_in_line())
+        .filter(requested_by__in=_people_with_queued_runs())
         .values_list("upstream_id", "requested_by_id")
         .annotate(Max("claimed_at"))
-    )
-)
-
-
-def check_queue_limit(user: User) -> None:
-    """Checks the limit of queued runs per person, because every claim reads all queued runs.
-
-    Raises ``QueueFull``. Call inside the transaction that queues the run, after it has changed the
-    conversation: a concurrent request of the same person waits here until it is committed, and then
-    counts it. Locking in another order could deadlock.
-    """
-    if not settings.IS_SQLITE:
-        # Transactions of SQLite are serialized.
-        _lock_person.first(person=user.pk)
-    live = len(_live_runs_of.all(person=user.pk))
-    if live >= settings.RUNS_PER_PERSON:
-        text = ngettext(
-            "You already have %(count)d answer in progress or queued. Wait for it to finish, or stop it.",
-            "You already have %(count)d answers in progress or queued. "
-            "Wait for one to finish, or stop one.",
-            live,
-        )
-        raise QueueFull(text % {"count": live})
-
-
-# Does not lock out rows that refer to the person, such as messages.
-_lock_person: Prepared[Any] = Prepared(
-    lambda person: (
-        User.objects.select_for_update(no_key=True).filter(pk=person).values_list("pk", flat=True)
-    )
-)
-
-_live_runs_of: Prepared[Any] = Prepared(
-    lambda person: Run.objects.filter(requested_by=person, status__in=LIVE_STATUSES).values_list(
-        "pk", flat=True
     )
 )
 
@@ -347,6 +278,12 @@ def read_queue(*, has_queue: bool = True, is_draining: bool = True) -> QueuePosi
     draining = _draining() if is_draining else {}
     places, numbers = _places(draining) if has_queue else ({}, {})
     return QueuePositions(places=places, numbers=numbers, draining=frozenset(draining.values()))
+
+
+def read_queue_once_a_second() -> QueuePositions:
+    """The positions as from `read_queue`, with one small statement if nothing is queued or drained, as usual."""
+    ((has_queue, is_draining),) = fetch(queries.HAS_QUEUED, [])
+    return read_queue(has_queue=bool(has_queue), is_draining=bool(is_draining))
 
 
 def _draining() -> dict[int, UUID]:

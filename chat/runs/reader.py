@@ -13,9 +13,10 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext, gettext_lazy
 
 from chat import events as canonical
-from chat.dialects.base import Cause, Parser
+from chat.dialects.base import Parser
 from chat.dialects.errors import error_of
 from chat.dialects.event_counts import WHOLE_BODY, EventCounter
+from chat.events import Cause
 from chat.runs.log import RunLog, nothing
 from chat.upstreams.client import UpstreamAnswer
 from chat.upstreams.failures import UpstreamError
@@ -26,11 +27,14 @@ from chat.wire.sse import Decoder, EventTooLarge, Frame
 LONGEST_PAUSE_SECONDS = 300.0
 # A whole answer in one JSON body is parsed at once, on the event loop.
 BODY_BYTES = 8 * 1024 * 1024
-# What a server sends is parsed when the next commit is made, or after this time. Nobody could see
-# it earlier, and parsing three deltas at once costs a third of parsing them one by one.
+# Received data is parsed when the next commit is made, or after this time. Nobody could see it earlier,
+# and parsing three deltas at once costs a third of parsing them one by one.
 PAUSE_SECONDS = 0.1
 # After a read of this size the next one follows at once: the data does not come in small pieces.
 LARGE_READ_BYTES = 16 * 1024
+# Bytes parsed without yielding to other tasks. Events can be as short as fifty bytes, and each takes
+# as long as one of a thousand.
+TURN_BYTES = 32 * 1024
 # The silence timeout is set longer by this, and is moved only when this much of it has passed, not
 # with each event.
 QUIET_SLACK = 0.1
@@ -112,13 +116,13 @@ class AnswerReader:
                 gettext("The answer was stopped because an event of the server was too large."),
             )
         except asyncio.CancelledError:
-            # If the answer is broken off, also what had arrived and was not read yet.
+            # An answer that is broken off includes what had arrived and was not read yet.
             self._take_arrived(answer, quiet)
             raise
         finally:
             self._log.drain_source = nothing
             # Whatever ended it, bytes that belong to no event are kept too.
-            self._log.add([], raw=self._decoder.unread())
+            self._log.add([], raw=self._decoder.unread() + self._held)
 
     async def _read_frames(self, answer: UpstreamAnswer, quiet: asyncio.Timeout) -> Outcome:
         async with aclosing(answer.chunks()) as chunks:
@@ -157,7 +161,7 @@ class AnswerReader:
         is_large = len(self._held) >= LARGE_READ_BYTES
         if is_large or not self._log.has_begun:
             # The first text is parsed at once: the time of the first token is shown to people.
-            self._feed(quiet)
+            await self._feed_in_turns(quiet)
         # Until then the log may wait for more, so nobody waits for the log.
         if is_large or self._parser.is_done or not self._log.has_begun:
             return
@@ -170,28 +174,38 @@ class AnswerReader:
             self._is_waiting = False
         if self._failure is not None:
             raise self._failure
-        # The database is late.
-        self._feed(quiet)
+        # The database is late, or much has arrived.
+        await self._feed_in_turns(quiet)
+
+    async def _feed_in_turns(self, quiet: asyncio.Timeout) -> None:
+        is_large = len(self._held) >= LARGE_READ_BYTES
+        while self._held:
+            self._feed(quiet, TURN_BYTES)
+            if is_large:
+                # Yields after the last one, too: the next read may be there already.
+                await asyncio.sleep(0)
 
     def _drain_source(self, answer: UpstreamAnswer, quiet: asyncio.Timeout) -> None:
         if self._is_waiting and self._failure is None:
-            self._take_arrived(answer, quiet)
+            self._take_arrived(answer, quiet, TURN_BYTES)
 
-    def _take_arrived(self, answer: UpstreamAnswer, quiet: asyncio.Timeout) -> None:
+    def _take_arrived(
+        self, answer: UpstreamAnswer, quiet: asyncio.Timeout, most: int | None = None
+    ) -> None:
         if not self._held:
             self._held_at = self._elapsed()
         self._held += answer.arrived()
         try:
-            self._feed(quiet)
+            self._feed(quiet, most)
         except Exception as error:
             # The reading task handles this.
             self._failure = error
 
-    def _feed(self, quiet: asyncio.Timeout) -> None:
-        """Parses the held bytes."""
+    def _feed(self, quiet: asyncio.Timeout, most: int | None = None) -> None:
+        """Parses the held bytes, or so many of them."""
         if not self._held:
             return
-        data, self._held = self._held, b""
+        data, self._held = self._held[:most], self._held[most:] if most else b""
         room = max(0, self._limit_bytes - self._received_bytes)
         self._received_bytes += len(data)
         try:
@@ -236,7 +250,7 @@ class AnswerReader:
                 found += events
                 raw.append(frame.raw)
         finally:
-            # Also what came before a frame that breaks the parser.
+            # Adds the events before a frame that breaks the parser, too.
             self._log.add(found, raw=b"".join(raw))
         return bool(found)
 

@@ -31,7 +31,7 @@ from chat.core.notify import (
     room_topic,
 )
 from chat.core.threads import DatabaseThreads
-from chat.core.waiting import end
+from chat.core.waiting import cancel_task
 from chat.events import Event
 from chat.models import Attempt, RawSegment, Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open
@@ -195,8 +195,8 @@ def _settle_orphans() -> list[Run]:
 
 
 def _settle(run: Run, runner: Runner | None) -> bool:
-    """Errors of one run must not stop the others or a starting process. Errors of an unavailable database
-    are raised."""
+    """Ends or requeues one run. Its errors must not stop the others; those of an unavailable
+    database are raised."""
     try:
         if run.request_sent_at is None and run.stop_requested_at is None:
             return _requeue(run, runner)
@@ -224,9 +224,9 @@ def _requeue(run: Run, runner: Runner | None) -> bool:
 
 
 def requeue_unaccepted(runner: UUID, run_pk: int) -> bool:
-    """Requeues a run of which its runner knows that the server has accepted nothing, even if the sending
-    was already recorded. Refused attempts still count. Returns False if the caller does not own it or
-    it was stopped."""
+    """Requeues a run whose request the server has certainly not accepted, even if it is recorded as
+    sent. Refused attempts still count. Returns False if the caller does not own it or it was
+    stopped."""
     with transaction.atomic():
         given = Run.objects.filter(
             pk=run_pk, runner_id=runner, status=RunStatus.RUNNING, stop_requested_at__isnull=True
@@ -316,7 +316,7 @@ def purge_raw() -> int:
 
 # --- reaping in processes without a runner, because all runners may be dead ------------------
 
-# As often as a heartbeat. Without lost runners it costs a few small queries.
+# The interval of heartbeats. Without lost runners a round costs a few small queries.
 REAPS_PER_LEASE = 6
 
 
@@ -328,7 +328,7 @@ async def reap_forever(notifier: ChangeNotifier = change_notifier) -> AsyncItera
     try:
         yield
     finally:
-        await end(reaping)
+        await cancel_task(reaping)
         await threads.close()
 
 
@@ -363,8 +363,8 @@ RESTORED = gettext_lazy(
 def settle_restored() -> int:
     """Ends every live run, and forgets every runner; returns how many runs.
 
-    The caller knows that no runner is alive. Nothing is put back in line: what waited when the
-    backup was made may have been sent since, and no request is ever sent twice.
+    The caller knows that no runner is alive. Nothing is requeued: runs that were queued in the
+    backup may have been sent since, and no request is sent twice.
     """
     settled = 0
     for run in Run.objects.filter(status=RunStatus.QUEUED):

@@ -1,105 +1,34 @@
-"""The event buffer that processes share: committed events in one Redis stream."""
+"""The event buffer that processes share: committed events in one stream of the lossy channel.
+
+Every flush of a process is one message with the new entries of all its runs: a message for each run
+would cost fifty times the CPU, on both sides (docs/decisions/0005-one-stream-for-all-runs.md). The
+buffer only makes delivery faster; no run depends on it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import logging
-import uuid
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
-from redis.asyncio.connection import ConnectionPool
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import OutOfMemoryError, ResponseError
 
-from chat.core.waiting import LoopShare, end
+from chat.core.lossy_channel import LossyChannel
+from chat.core.waiting import LoopShare
 from chat.runs.event_buffer import Consumer, LogEntry, MemoryEventBuffer, RunBuffer
-
-CONNECT_SECONDS = 2.0
-
-
-class RedisConnection:
-    """Sends one command after another. It connects with the first command, and again after a
-    failure. ``answer_seconds`` limits how long a response may take, round trip included."""
-
-    def __init__(self, url: str, *, answer_seconds: float) -> None:
-        self._answer_seconds = answer_seconds
-        pool = ConnectionPool.from_url(
-            url,
-            # Replies that callers parse themselves.
-            protocol=2,
-            # The timeout is set here, around everything, because the connection's own timeout
-            # creates a task each time.
-            socket_timeout=None,
-            socket_connect_timeout=CONNECT_SECONDS,
-            # The caller decides whether and when to try again.
-            retry=Retry(NoBackoff(), 0),
-        )
-        self._connection = pool.make_connection()  # type: ignore[no-untyped-call]
-
-    async def command(self, *command: str | bytes | int) -> Any:
-        """The reply as Redis gives it: bytes, numbers, lists of them, or nothing.
-
-        Raises ``TimeoutError``, ``redis.exceptions.RedisError``, or whatever redis-py raises for
-        what it reads. After anything but a ``ResponseError``, call `close_connection` before the
-        next command.
-        """
-        connection = self._connection
-        async with asyncio.timeout(self._answer_seconds):
-            await connection.send_packed_command(
-                connection.pack_command(*command), check_health=False
-            )
-            return await connection.read_response()
-
-    async def close_connection(self) -> None:
-        """A connection whose last reply may still arrive is not used again."""
-        with suppress(Exception):
-            # A socket with a full buffer closes cleanly only when the other side reads again.
-            async with asyncio.timeout(self._answer_seconds):
-                await self._connection.disconnect()
-
-
-# --- the event buffer --------------------------------------------------------------------------
-# Every flush of a process is one message with the new entries of all its runs: a message for each
-# run would cost fifty times the CPU, on both sides
-# (docs/decisions/0005-one-stream-for-all-runs.md). The buffer only makes delivery faster. What is
-# lost, late, unreadable or foreign is read from the database; nothing waits for Redis, and no run
-# depends on it.
 
 logger = logging.getLogger(__name__)
 
-# What is kept for a Redis that does not answer. It is out of date after a second, so little is
-# kept.
+STREAM = "events"
+# Bytes kept for a Redis that does not answer. They are out of date after a second, so few are kept.
 OUTBOX_BYTES = 4 * 1024 * 1024
 # The limit of one message; a flush after an outage of the database is larger.
 MESSAGE_BYTES = 256 * 1024
-# What the stream may hold: some seconds of the busiest installation.
-STREAM_BYTES = 16 * 1024 * 1024
-STREAM_MESSAGES = (16, 4096)
-STREAM_SECONDS = 60
-# How often Redis is told to trim the stream; not with every message, of which there are forty a
-# second.
-EXPIRE_SECONDS = 10.0
-# Redis answers within a millisecond, or it is frozen.
-ANSWER_SECONDS = 2.0
-# How long one read waits for entries before it checks that the stream is still the same one.
-BLOCK_SECONDS = 1.0
-PAUSE_SECONDS = 0.5
 # Entries of a run that nobody has read for this long are no longer collected.
 LINGER_SECONDS = 10.0
-
-# It does not listen yet.
-BEGINS = "begins"
-
-BODY, MAC = b"b", b"m"
-MAC_BYTES = 16
 
 
 class News(msgspec.Struct, array_like=True, frozen=True):
@@ -110,15 +39,8 @@ class News(msgspec.Struct, array_like=True, frozen=True):
     bodies: list[bytes]
 
 
-class BufferMessage(msgspec.Struct, array_like=True, frozen=True):
-    """What one process committed in one flush."""
-
-    origin: bytes
-    news: list[News]
-
-
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(BufferMessage).decode
+_decode = msgspec.msgpack.Decoder(list[News]).decode
 
 
 @dataclass(slots=True)
@@ -128,72 +50,27 @@ class _Outbox:
 
 
 class RedisEventBuffer(MemoryEventBuffer):
-    """The event buffer of one event loop, between `start` and `close`.
+    """The event buffer of one event loop, shared over a channel.
 
-    ``secret`` is shared by the processes of an installation: messages without it are ignored. A
-    process that only executes runs neither ``keeps_own`` nor ``listens``.
+    A process that only executes runs neither ``keeps_own`` nor ``listens``.
     """
 
-    def __init__(
-        self, url: str, *, secret: str, keeps_own: bool, listens: bool, key: str = ""
-    ) -> None:
+    def __init__(self, *, keeps_own: bool, listens: bool) -> None:
         super().__init__()
-        self._mac_key = hashlib.blake2b(secret.encode(), person=b"tributary-tail").digest()
-        fingerprint = hashlib.blake2b(self._mac_key, digest_size=4).hexdigest()
-        # Installations that share a Redis do not read each other's messages.
-        self._key = key or f"tributary:{fingerprint}:tail"
-        self._url = url
+        self._channel: LossyChannel | None = None
         self._keeps_own = keeps_own
         self._listens = listens
-        self._origin = uuid.uuid4().bytes
         self._outbox = _Outbox([])
-        self._has_news = asyncio.Event()
         # The followed runs, by their ids as they are in messages.
         self._followed: dict[bytes, RunBuffer] = {}
         self._own: set[UUID] = set()
-        self._mean_bytes = 1024.0
-        self._sender: RedisConnection | None = None
-        self._reader: RedisConnection | None = None
-        # By the loop's clock: when Redis is told again how long to keep the stream.
-        self._expire_at = 0.0
-        self._tasks: list[asyncio.Task[None]] = []
-        # Empty, or why it does not deliver. It is logged when it changes.
-        self._trouble = {"send": "", "read": BEGINS if listens else ""}
+        # The loop's time from which it looks for runs that are not followed any more.
+        self._sweep_at = 0.0
 
-    async def start(self) -> None:
-        self._sender = RedisConnection(self._url, answer_seconds=ANSWER_SECONDS)
-        self._tasks = [asyncio.create_task(self._send_forever(), name="tail-send")]
-        if self._listens:
-            self._reader = RedisConnection(self._url, answer_seconds=BLOCK_SECONDS + ANSWER_SECONDS)
-            self._tasks.append(asyncio.create_task(self._read_forever(), name="tail-read"))
-            self._tasks.append(asyncio.create_task(self._sweep_forever(), name="tail-sweep"))
-
-    async def close(self) -> None:
-        """Sends what waits, if Redis answers, and closes the connections."""
-        if self._sender is not None and self._outbox.news:
-            with suppress(Exception):
-                await self._send(self._take_outbox())
-        for task in self._tasks:
-            await end(task)
-        self._tasks = []
-        for line in (self._sender, self._reader):
-            if line is not None:
-                await line.close_connection()
-        self._sender = self._reader = None
-
-    @property
-    def is_delivering(self) -> bool:
-        """Whether the last attempts to send and to receive succeeded."""
-        return not any(self._trouble.values())
-
-    def _note(self, direction: str, trouble: str) -> None:
-        if self._trouble[direction] == trouble:
-            return
-        self._trouble[direction] = trouble
-        if trouble:
-            logger.warning("tail.lost direction=%s error=%s", direction, trouble)
-        else:
-            logger.info("tail.works direction=%s", direction)
+    def start(self, channel: LossyChannel) -> None:
+        """Shares entries over ``channel``, before it connects."""
+        self._channel = channel
+        channel.add_stream(STREAM, self._take_outbox, self._receive if self._listens else None)
 
     # --- what other tasks of this process see -----------------------------------------------
 
@@ -211,7 +88,8 @@ class RedisEventBuffer(MemoryEventBuffer):
             self._outbox = outbox = _Outbox([])
         outbox.news.append(News(run_id.bytes, entries[0].seq, [entry.body for entry in entries]))
         outbox.size_bytes += size
-        self._has_news.set()
+        if self._channel is not None:
+            self._channel.send_soon()
 
     def read(self, run_id: UUID, after: int) -> list[LogEntry]:
         self._follow(run_id)
@@ -236,164 +114,44 @@ class RedisEventBuffer(MemoryEventBuffer):
             run_buffer.asked_at = asyncio.get_running_loop().time()
 
     def _tidy(self, run_id: UUID, run_buffer: RunBuffer) -> None:
-        """Not when its last follower stops waiting, because it is about to come back."""
-
-    async def _sweep_forever(self) -> None:
-        while True:
-            await asyncio.sleep(LINGER_SECONDS / 2)
-            before = asyncio.get_running_loop().time() - LINGER_SECONDS
-            for run_id, run_buffer in list(self._runs.items()):
-                if run_buffer.waiting or not 0 < run_buffer.asked_at < before:
-                    continue
-                run_buffer.asked_at = 0.0
-                del self._followed[run_id.bytes]
-                if run_id not in self._own:
-                    del self._runs[run_id]
+        """Does nothing: a follower that stops waiting is about to come back."""
 
     # --- out ---------------------------------------------------------------------------------
 
-    async def _send_forever(self) -> None:
-        assert self._sender is not None
-        while True:
-            await self._has_news.wait()
-            try:
-                await self._send(self._take_outbox())
-            except Exception as error:
-                # Whatever the client raises for what it reads: the next attempt uses a new
-                # connection.
-                self._note("send", type(error).__name__)
-                # It may be another Redis, or one that was emptied.
-                self._expire_at = 0.0
-                await self._sender.close_connection()
-                await asyncio.sleep(PAUSE_SECONDS)
-            else:
-                self._note("send", "")
-
-    def _take_outbox(self) -> list[News]:
-        self._has_news.clear()
+    def _take_outbox(self) -> Generator[bytes, None, None]:
         outbox, self._outbox = self._outbox, _Outbox([])
-        return outbox.news
-
-    async def _send(self, news: Sequence[News]) -> None:
-        """Sends the messages. If it is cancelled or fails, some may have arrived; the others are
-        not sent again."""
-        try:
-            for part in parts_of(news):
-                await self._say(_encode(BufferMessage(self._origin, part)))
-            await self._keep_alive()
-        except OutOfMemoryError:
-            raise
-        except ResponseError as error:
-            await self._begin_anew(error)
-            raise
-
-    async def _say(self, body: bytes) -> None:
-        assert self._sender is not None
-        self._mean_bytes += (len(body) - self._mean_bytes) / 16
-        limit = ("MAXLEN", "~", self._most_messages())
-        await self._sender.command("XADD", self._key, *limit, "*", BODY, body, MAC, self._mac(body))
-
-    async def _keep_alive(self) -> None:
-        """Lets Redis expire the stream when nothing has been sent for long."""
-        assert self._sender is not None
-        now = asyncio.get_running_loop().time()
-        if now >= self._expire_at:
-            await self._sender.command("EXPIRE", self._key, STREAM_SECONDS)
-            self._expire_at = now + EXPIRE_SECONDS
-
-    def _most_messages(self) -> int:
-        least, most = STREAM_MESSAGES
-        return min(most, max(least, int(STREAM_BYTES / self._mean_bytes)))
-
-    def _mac(self, body: bytes) -> bytes:
-        return hashlib.blake2b(body, key=self._mac_key, digest_size=MAC_BYTES).digest()
-
-    async def _begin_anew(self, error: ResponseError) -> None:
-        """Deletes a key of another type under our name, or a stream whose last number leaves no
-        room."""
-        if "WRONGTYPE" in str(error) or "XADD" in str(error) or "exhausted" in str(error):
-            assert self._sender is not None
-            await self._sender.command("DEL", self._key)
+        if outbox.news:
+            yield from (_encode(part) for part in parts_of(outbox.news))
 
     # --- in ----------------------------------------------------------------------------------
 
-    async def _read_forever(self) -> None:
-        assert self._reader is not None
-        position: bytes | None = None
-        while True:
-            try:
-                # At the end of the stream, whatever it holds: entries from before this process
-                # listened may be of a database from before a restored backup.
-                position = await self._checked(position)
-                while True:
-                    self._note("read", "")
-                    position = await self._read_once(position)
-            except Exception as error:
-                self._note("read", type(error).__name__)
-                await self._reader.close_connection()
-                await asyncio.sleep(PAUSE_SECONDS)
-
-    async def _checked(self, position: bytes | None) -> bytes:
-        """``position``, or the end of the stream if the position is behind it: then it is another
-        stream."""
-        assert self._reader is not None
-        newest = await self._reader.command("XREVRANGE", self._key, "+", "-", "COUNT", 1)
-        end: bytes = newest[0][0] if newest else b"0-0"
-        if position is None or _parts(position) > _parts(end):
-            return end
-        return position
-
-    async def _read_once(self, position: bytes) -> bytes:
-        assert self._reader is not None
-        block = ("BLOCK", int(BLOCK_SECONDS * 1000))
-        streams = ("STREAMS", self._key, position)
-        answer = await self._reader.command("XREAD", "COUNT", 64, *block, *streams)
-        if not answer:
-            return await self._checked(position)
+    async def _receive(self, messages: Sequence[bytes]) -> None:
+        """Keeps entries of runs that are followed here, and tells the followers, who may consume what
+        has arrived at once."""
         changed: dict[bytes, RunBuffer] = {}
-        for number, fields in answer[0][1]:
-            position = number
-            changed |= self._take(fields)
-        await self._tell(changed.values())
-        return position
-
-    async def _tell(self, changed: Iterable[RunBuffer]) -> None:
-        """The followers of these runs, who may consume what has arrived at once."""
+        for message in messages:
+            changed |= self._take(message)
         # A message has entries of many runs.
         turn = LoopShare(asyncio.get_running_loop().time)
-        for run_buffer in changed:
+        for run_buffer in changed.values():
             run_buffer.tell()
             await turn.go_on()
+        self._sweep()
 
-    def _take(self, fields: object) -> dict[bytes, RunBuffer]:
-        """Keeps entries of runs that are followed here. Returns the runs with new entries."""
-        message = self._believed(fields)
-        if message is None:
-            logger.debug("tail.unreadable")
-            return {}
-        if message.origin == self._origin:
+    def _take(self, message: bytes) -> dict[bytes, RunBuffer]:
+        """The runs with new entries."""
+        try:
+            received = _decode(message)
+        except (msgspec.DecodeError, ValueError):
+            logger.debug("event_buffer.unreadable")
             return {}
         changed: dict[bytes, RunBuffer] = {}
-        for news in message.news:
+        for news in received:
             run_buffer = self._followed.get(news.run)
             if run_buffer is not None and news.bodies:
                 self._arrived(run_buffer, news)
                 changed[news.run] = run_buffer
         return changed
-
-    def _believed(self, fields: object) -> BufferMessage | None:
-        """The message, if a process of this installation wrote it."""
-        match fields:
-            case [name, bytes() as body, other, bytes() as mac] if (name, other) == (BODY, MAC):
-                pass
-            case _:
-                return None
-        if not hmac.compare_digest(mac, self._mac(body)):
-            return None
-        try:
-            return _decode(body)
-        except (msgspec.DecodeError, ValueError):
-            return None
 
     def _arrived(self, run_buffer: RunBuffer, news: News) -> None:
         """Adds entries that continue those that are here. Other entries replace them: entries
@@ -405,11 +163,20 @@ class RedisEventBuffer(MemoryEventBuffer):
         numbered = enumerate(news.bodies, start=news.first_seq)
         self._keep(run_buffer, [LogEntry(seq, body) for seq, body in numbered])
 
-
-def _parts(number: bytes) -> tuple[int, int]:
-    """The two halves of a message's number, which define the order."""
-    time, _, count = number.partition(b"-")
-    return int(time), int(count or 0)
+    def _sweep(self) -> None:
+        """Drops what is collected of runs that nobody follows any more."""
+        now = asyncio.get_running_loop().time()
+        if now < self._sweep_at:
+            return
+        self._sweep_at = now + LINGER_SECONDS / 2
+        before = now - LINGER_SECONDS
+        for run_id, run_buffer in list(self._runs.items()):
+            if run_buffer.waiting or not 0 < run_buffer.asked_at < before:
+                continue
+            run_buffer.asked_at = 0.0
+            del self._followed[run_id.bytes]
+            if run_id not in self._own:
+                del self._runs[run_id]
 
 
 def parts_of(news: Sequence[News]) -> list[list[News]]:

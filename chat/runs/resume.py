@@ -12,11 +12,12 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy
 
 from chat import events as canonical
-from chat.core import notify
-from chat.dialects.base import Cause, Parser, Reply
-from chat.models import Run, RunStatus, User
+from chat.dialects.base import Parser, Reply
+from chat.events import Cause
+from chat.models import Run, User
 from chat.result.asks import in_words
 from chat.result.settled import Kind, Outcome, Settled
+from chat.runs.admission import Trigger, queue_run
 from chat.wire.sse import Frame
 
 # A note is one line of the transcript; the whole reply is in its details.
@@ -30,11 +31,12 @@ def read_inputs(run: Run) -> list[Settled]:
     return msgspec.convert(run.inputs, list[Settled])
 
 
-def queue_follow_up(run: Run, inputs: Sequence[Settled], *, requested_by: User | None) -> Run:
-    """Queues the next run of the same answer. Call inside the transaction that causes it. A second
-    one for the same run collides on its position: ``IntegrityError``."""
-    follow_up = Run.objects.create(
-        conversation_id=run.conversation_id,
+def queue_follow_up(
+    run: Run, inputs: Sequence[Settled], trigger: Trigger, *, requested_by: User | None
+) -> Run:
+    """Queues the next run of the same answer: `queue_run`."""
+    follow_up = Run(
+        conversation=run.conversation,
         message_id=run.message_id,
         position=run.position + 1,
         upstream_id=run.upstream_id,
@@ -46,15 +48,11 @@ def queue_follow_up(run: Run, inputs: Sequence[Settled], *, requested_by: User |
         requested_by=requested_by,
         # No client sends this key; the position makes the run unique.
         idempotency_key=uuid.uuid4(),
-        status=RunStatus.QUEUED,
     )
-    notify.publish_after_commit(notify.QUEUED)
-    notify.publish_after_commit(notify.room_topic(run.conversation.public_id))
-    return follow_up
+    return queue_run(follow_up, trigger)
 
 
 def run_before(run: Run) -> Run | None:
-    """The run before this one in its answer."""
     if run.position == 0:
         return None
     return Run.objects.filter(message_id=run.message_id, position=run.position - 1).first()

@@ -21,16 +21,16 @@ from django.db.models.functions import Now
 from chat.core import metrics
 from chat.core.notify import QUEUED, STOPS, ChangeNotifier, Subscription, change_notifier
 from chat.core.threads import DatabaseThreads
-from chat.core.waiting import end, wait_at_most
+from chat.core.waiting import cancel_task, wait_at_most
 from chat.models import Run, RunStatus
 from chat.models import Runner as RunnerRow
 from chat.runs import queue, reaper
 from chat.runs.answer_memory import AnswerMemory
+from chat.runs.budget import Budget
 from chat.runs.compaction import Compactor
 from chat.runs.configured_buffer import event_buffer
 from chat.runs.event_buffer import EventBuffer
 from chat.runs.execution import Execution, Ready, Services, prepared
-from chat.runs.log import Budget
 from chat.runs.seen_events import SeenEvents
 from chat.runs.writer import SegmentWriter
 from chat.upstreams.client import Client
@@ -42,6 +42,8 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.5
 # A stop takes effect within a second, including the closed connection and the end of the log.
 STOP_SECONDS = 0.5
+# Topic: this process has ended a run.
+ENDED = "ended"
 # How often to look for own runs that are not executed.
 STRAYS_SECONDS = 1.0
 # Five heartbeats may be missed before the runner counts as lost.
@@ -59,21 +61,23 @@ SEEN_SECONDS = 1.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeriodicTask:
     """Work of a feature that every runner repeats: when ``topic`` is published, and every
-    ``seconds`` in any case. ``make`` gives the coroutine function that does one round."""
+    ``seconds`` in any case. ``make`` gives the coroutine function that does one round. Only a task
+    whose topic is that of another one needs a ``name``."""
 
     topic: str
     seconds: float
     make: Callable[[Client, DatabaseThreads], Callable[[], Awaitable[None]]]
-    # Whether an answer that stores more than its text may bring it work.
-    follows_answers: bool = True
+    name: str = ""
 
 
-# By topic. A feature's task is registered when the process starts (`chat.apps`).
+# Tasks by name. A feature registers its task when the process starts (`chat.apps`).
 _periodic_tasks: dict[str, PeriodicTask] = {}
 
 
 def register_periodic_task(task: PeriodicTask) -> None:
-    _periodic_tasks[task.topic] = task
+    name = task.name or task.topic
+    assert _periodic_tasks.get(name, task) is task, f"two tasks have the name {name}"
+    _periodic_tasks[name] = task
 
 
 def periodic_tasks() -> Mapping[str, PeriodicTask]:
@@ -174,7 +178,7 @@ class Runner:
         logger.info("runner.started runner=%s pid=%d", self.uuid, os.getpid())
 
     def repeated_work(self, client: Client) -> list[RepeatedWork]:
-        """What this runner does again and again."""
+        """The periodic work of this runner."""
         beat = settings.LEASE_SECONDS / HEARTBEATS_PER_LEASE
         tidy = min(TIDY_SECONDS, settings.LEASE_SECONDS / 3)
         return [
@@ -199,7 +203,7 @@ class Runner:
             async with asyncio.timeout(COURTESY_SECONDS):
                 await self._heartbeat_thread.call(self._mark_draining)
         if self._claiming is not None:
-            # It returns what it claims to the queue.
+            # The claim returns its runs to the queue.
             await asyncio.wait({self._claiming}, timeout=COURTESY_SECONDS)
         executing = [task for _, task in self._executions.values()]
         if executing:
@@ -213,7 +217,7 @@ class Runner:
 
     async def _end(self) -> None:
         for task in self._tasks:
-            await end(task)
+            await cancel_task(task)
         await self._writer.close()
         with suppress(Exception):
             await self._seen.store()
@@ -289,11 +293,9 @@ class Runner:
         if self._has_left:
             # The server has a free place now. Runs that were queued since then have been published.
             self._notifier.dispatch(QUEUED)
-        if execution.has_consequences:
-            # The answer may need a task, such as fetching files.
-            for task in _periodic_tasks.values():
-                if task.follows_answers:
-                    self._notifier.dispatch(task.topic)
+        self._notifier.dispatch(ENDED)
+        for topic in execution.topics:
+            self._notifier.dispatch(topic)
 
     async def _beat(self) -> None:
         if not await self._heartbeat_thread.call(self._write_heartbeat) and not self._is_draining:
@@ -330,7 +332,7 @@ class Runner:
         if not (strays.unsent or strays.left):
             return
         if self._claiming is not None:
-            # What it has claimed and marked as sent is executed when it returns.
+            # Runs that it has claimed and marked as sent are executed when it returns.
             await asyncio.wait({self._claiming})
         for key in strays.unsent:
             self._begin(key)
@@ -388,7 +390,7 @@ class Runner:
 
     def _read_stop_requests(self) -> dict[int, bool]:
         """This runner's runs, each with whether somebody asked to stop it."""
-        # Only two columns, because hundreds of rows are read twice a second.
+        # Two columns, because hundreds of rows are read twice a second.
         rows = self._own_running().values_list("pk", "stop_requested_at")
         return {pk: stop_requested_at is not None for pk, stop_requested_at in rows}
 

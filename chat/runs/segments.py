@@ -23,7 +23,8 @@ from psycopg.types.numeric import Int8
 from chat import events as canonical
 from chat.core.prepared import fetch
 from chat.models import Run, RunSegment
-from chat.runs.attempts import RECORD_CLAUSE, AttemptOutcome, record_outcome_of, values_of
+from chat.runs import queries
+from chat.runs.attempts import AttemptOutcome, record_outcome_of, values_of
 from chat.runs.event_buffer import LogEntry
 from chat.runs.outcomes import (
     PreparedOutcome,
@@ -45,7 +46,7 @@ class OwnershipLost(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentWrite:
-    """What one run adds to the log at once. ``columns`` are set on its row; with
+    """The entries that one run adds to the log at once. ``columns`` are set on its row; with
     ``is_end`` they end it."""
 
     run_pk: int
@@ -144,9 +145,9 @@ def _append(writes: Sequence[SegmentWrite]) -> set[int]:
     """Inserts the segments of the runs that still are their writer's, with what came beside them;
     returns those runs.
 
-    One statement for all: who was reaped meanwhile, or collides with what the reaper wrote,
-    is left out and touches nobody else. So is who would leave a gap: a backup was restored under
-    a runner that goes on.
+    One statement for all: runs that the reaper has ended, and runs whose segment collides with the
+    reaper's or would leave a gap (a backup was restored below a live runner), are left out; the
+    others are written.
     """
     if not writes:
         return set()
@@ -159,75 +160,18 @@ def _append(writes: Sequence[SegmentWrite]) -> set[int]:
     for write in others:
         if write.run_pk in kept:
             names, values = _assignments(write.columns)
-            fetch(f"UPDATE chat_run SET {names} WHERE id = %s", [*values, write.run_pk])  # noqa: S608
+            text = queries.SET_COLUMNS.format(assignments=names)
+            fetch(text, [*values, write.run_pk])
     return kept
-
-
-# Inserts the segments whose run still belongs to the writer and whose seq is the next. The run is found
-# by its key alone: for a join PostgreSQL may use the index of runners, and read all runs that a
-# runner ever had for each segment.
-_KEEP = """
-    INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body, raw)
-    SELECT wanted.run_id, wanted.first_seq, wanted.last_seq, FALSE, wanted.body, {raw}
-    FROM {wanted}
-    WHERE wanted.runner_id = (
-        SELECT CASE run.status WHEN 'running' THEN run.runner_id END
-        FROM chat_run AS run WHERE run.id = wanted.run_id
-    ) AND wanted.first_seq = 1 + COALESCE((
-        SELECT last.last_seq FROM chat_runsegment AS last
-        WHERE last.run_id = wanted.run_id ORDER BY last.first_seq DESC LIMIT 1
-    ), 0)
-    ON CONFLICT (run_id, first_seq) DO NOTHING
-    RETURNING run_id
-"""
-_NO_RAW = "NULLIF(wanted.raw, '')"
-# PostgreSQL prepares every table and expression of a statement, used or not. Hence three texts: for one
-# run, for many, and for many with the times of their first events (0.24, 0.36 and 0.63 ms of its CPU
-# for one run). The texts do not depend on the number of runs, so that their plans are reused. `%b`
-# sends arrays in binary form, which costs the driver a third.
-_APPEND_ONE = _KEEP.format(
-    raw=_NO_RAW,
-    wanted="""(
-        SELECT %b::bigint AS run_id, %b::uuid AS runner_id, %b::bigint AS first_seq,
-            %b::bigint AS last_seq, %b::bytea AS body, %b::bytea AS raw
-    ) AS wanted""",
-)
-_APPEND = _KEEP.format(
-    raw=_NO_RAW,
-    wanted="""unnest(
-        %b::bigint[], %b::uuid[], %b::bigint[], %b::bigint[], %b::bytea[], %b::bytea[]
-    ) AS wanted (run_id, runner_id, first_seq, last_seq, body, raw)""",
-)
-_APPEND_WITH_TIMES = f"""
-    WITH wanted AS (
-        SELECT *
-        FROM unnest(
-            %b::bigint[], %b::uuid[], %b::bigint[], %b::bigint[], %b::bytea[],
-            %b::bytea[], %b::timestamptz[], %b::timestamptz[]
-        ) AS write (
-            run_id, runner_id, first_seq, last_seq, body, raw, first_event_at, first_token_at
-        )
-    ), kept AS (
-        {_KEEP.format(raw=_NO_RAW, wanted="wanted")}
-    ), times AS (
-        UPDATE chat_run
-        SET first_event_at = COALESCE(wanted.first_event_at, chat_run.first_event_at),
-            first_token_at = COALESCE(wanted.first_token_at, chat_run.first_token_at)
-        FROM wanted JOIN kept USING (run_id)
-        WHERE chat_run.id = wanted.run_id
-        AND (wanted.first_event_at IS NOT NULL OR wanted.first_token_at IS NOT NULL)
-    )
-    SELECT run_id FROM kept
-"""  # noqa: S608 - made of our own text alone
 
 
 def statement(writes: Sequence[SegmentWrite]) -> tuple[str, list[object]]:
     """The statement that inserts these segments in PostgreSQL, with their times, and its values."""
     if any(write.columns.keys() & TIMES for write in writes):
-        return _APPEND_WITH_TIMES, [*_arrays(writes), *_times(writes)]
+        return queries.APPEND_WITH_TIMES, [*_arrays(writes), *_times(writes)]
     if len(writes) == 1:
-        return _APPEND_ONE, [values[0] for values in _arrays(writes)]
-    return _APPEND, [*_arrays(writes)]
+        return queries.APPEND_ONE, [values[0] for values in _arrays(writes)]
+    return queries.APPEND_MANY, [*_arrays(writes)]
 
 
 def _arrays(writes: Sequence[SegmentWrite]) -> list[list[object]]:
@@ -254,7 +198,7 @@ _MOST_ROWS = 128
 
 
 def _insert_segments(writes: Sequence[SegmentWrite]) -> set[int]:
-    """As ``statement``, for a database without arrays.
+    """Does what ``statement`` does, for a database without arrays.
 
     The number of rows is a power of two, because SQLite prepares a statement for each number. Its
     connection keeps 128 of them, with the values of their last execution: 10 MB with 100 runs.
@@ -266,11 +210,8 @@ def _insert_segments(writes: Sequence[SegmentWrite]) -> set[int]:
         for write in writes[:count]:
             values += [write.run_pk, write.runner, *_segment(write)]
         rows = ", ".join(["(%s, %s, %s, %s, %s, %s)"] * count)
-        statement = f"""
-            WITH wanted (run_id, runner_id, first_seq, last_seq, body, raw) AS (VALUES {rows})
-            {_KEEP.format(raw="wanted.raw", wanted="wanted")}
-        """
-        kept.update(run_pk for (run_pk,) in fetch(statement, values))
+        text = queries.APPEND_IN_SQLITE.format(rows=rows)
+        kept.update(run_pk for (run_pk,) in fetch(text, values))
         writes = writes[count:]
     return kept
 
@@ -312,28 +253,6 @@ def _end(write: SegmentWrite) -> bool:
     return True
 
 
-# Changes nothing if another process owns the run, or if its log is another one after a restored backup.
-# The run is locked before its conversation.
-_END = """
-    UPDATE chat_run SET {assignments}
-    WHERE id = %s AND runner_id = %s AND status = 'running' AND %s = 1 + COALESCE((
-        SELECT last.last_seq FROM chat_runsegment AS last
-        WHERE last.run_id = chat_run.id ORDER BY last.first_seq DESC LIMIT 1
-    ), 0)
-    RETURNING id, conversation_id, message_id, upstream_id, model, queued_at
-"""
-_END_AT_ONCE = """
-    WITH ended AS ({end}), segment AS (
-        INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body, raw)
-        SELECT id, %s, %s, FALSE, %s, NULLIF(%s::bytea, '') FROM ended
-    ), attempt AS ({attempt}), touched AS (
-        UPDATE "chat_conversation" SET revision = revision + 1, updated_at = %s
-        WHERE EXISTS (SELECT FROM ended) AND "chat_conversation"."id" = %s
-    ){rows}
-    SELECT id FROM ended
-"""
-
-
 def _end_at_once(write: SegmentWrite) -> bool:
     return bool(fetch(*end_statement(write)))
 
@@ -345,8 +264,8 @@ def end_statement(write: SegmentWrite) -> tuple[str, list[object]]:
     first, last = write.entries[0].seq, write.entries[-1].seq
     rows = ending_rows(write.prepared)
     clauses = "".join(f", {each.name} AS ({each.clause})" for each, _ in rows)
-    text = _END_AT_ONCE.format(
-        end=_END.format(assignments=names), attempt=RECORD_CLAUSE, rows=clauses
+    text = queries.END_AT_ONCE.format(
+        end=queries.END_RUN.format(assignments=names), attempt=queries.RECORD_ATTEMPT, rows=clauses
     )
     return text, [
         *values,
@@ -361,21 +280,15 @@ def end_statement(write: SegmentWrite) -> tuple[str, list[object]]:
 def _end_step_by_step(write: SegmentWrite) -> bool:
     names, values = _assignments(write.columns)
     mine = [write.run_pk, write.runner, write.entries[0].seq]
-    if not fetch(_END.format(assignments=names), [*values, *mine]):
+    if not fetch(queries.END_RUN.format(assignments=names), [*values, *mine]):
         return False
-    fetch(_SEGMENT, [write.run_pk, *_segment(write)])
+    fetch(queries.INSERT_SEGMENT, [write.run_pk, *_segment(write)])
     touch_room(write.conversation_pk)
     if write.attempt is not None:
         record_outcome_of(write.run_pk, write.attempt)
     for rows, prepared in ending_rows(write.prepared):
         rows.store(write.run_pk, prepared)
     return True
-
-
-_SEGMENT = """
-    INSERT INTO chat_runsegment (run_id, first_seq, last_seq, is_compressed, body, raw)
-    VALUES (%s, %s, %s, FALSE, %s, %s)
-"""
 
 
 _FIELDS = {field.attname: field for field in Run._meta.concrete_fields}
@@ -445,7 +358,6 @@ def entries_of(
 
 
 def read_events(run: Run, after: int = 0) -> list[canonical.Event]:
-    """The committed events of a run after ``after``."""
     return [canonical.decode(entry.body) for entry in read_entries(run.pk, after)]
 
 
@@ -453,7 +365,9 @@ def read_raw(run: Run, *, limit_bytes: int = 0) -> bytes:
     """The raw bytes that the upstream sent, if they are still stored: all, or the first ``limit_bytes``."""
     pieces: list[bytes] = []
     size = 0
-    for is_compressed, stored in fetch(_RAW, [run.pk, run.pk, limit_bytes or ALL_BYTES]):
+    for is_compressed, stored in fetch(
+        queries.READ_FRAMES, [run.pk, run.pk, limit_bytes or ALL_BYTES]
+    ):
         left = limit_bytes - size if limit_bytes else 0
         body = bytes(stored)
         pieces.append(zlib.decompressobj().decompress(body, left) if is_compressed else body)
@@ -463,25 +377,8 @@ def read_raw(run: Run, *, limit_bytes: int = 0) -> bytes:
     return b"".join(pieces)
 
 
-# More than any log holds.
+# A limit above the size of any log.
 ALL_BYTES = 1 << 62
-# Stored with the segments while a run is live, later in rows of their own. One statement reads both:
-# between two, a compaction could make the bytes appear twice or not at all.
-_RAW = """
-    SELECT is_compressed, body FROM (
-        SELECT part, place, is_compressed, body,
-            SUM(LENGTH(body)) OVER (ORDER BY part, place) - LENGTH(body) AS ahead_bytes
-        FROM (
-            SELECT 0 AS part, position AS place, is_compressed, body
-            FROM chat_rawsegment WHERE run_id = %s
-            UNION ALL
-            SELECT 1, first_seq, FALSE, raw
-            FROM chat_runsegment WHERE run_id = %s AND raw IS NOT NULL
-        ) AS kept
-    ) AS measured
-    WHERE ahead_bytes < %s
-    ORDER BY part, place
-"""
 
 
 def bodies_of(events: Iterable[canonical.Event]) -> list[LogEntry]:

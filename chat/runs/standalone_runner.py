@@ -13,7 +13,6 @@ from types import FrameType
 from django.conf import settings
 
 from chat.core.notify import change_notifier
-from chat.core.waiting import end
 from chat.runs.configured_buffer import buffer_of_runner, connected
 from chat.runs.runner import Runner
 
@@ -22,7 +21,7 @@ logger = logging.getLogger(__name__)
 # After the drain: runs that end when they are interrupted, and a last commit on a slow database.
 DRAIN_MARGIN_SECONDS = 20.0
 
-# What runs beside the runner, such as the server for its metrics.
+# A service that runs beside the runner, such as the server for its metrics.
 Beside = Callable[[Runner], AbstractAsyncContextManager[object]]
 
 
@@ -33,21 +32,17 @@ async def execute_until_told(*, is_alone: bool, beside: Sequence[Beside] = ()) -
     ``is_alone``: the caller knows that no other process executes runs of this database.
     """
     told = _signals()
-    listening = asyncio.create_task(change_notifier.listen(), name="notifications")
     buffer = buffer_of_runner()
     runner = Runner(buffer=buffer, is_alone=is_alone)
-    try:
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(connected(buffer))
-            for enter in beside:
-                await stack.enter_async_context(enter(runner))
-            # A message that is sent as soon as this process says it is ready must not wait for a poll.
-            await change_notifier.until_subscribed()
-            await _start(runner, told)
-            await told.wait()
-            await _drain(runner)
-    finally:
-        await end(listening)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(connected(change_notifier, buffer))
+        for enter in beside:
+            await stack.enter_async_context(enter(runner))
+        # A message that is sent as soon as this process says it is ready must not wait for a poll.
+        await change_notifier.until_subscribed()
+        await _start(runner, told)
+        await told.wait()
+        await _drain(runner)
 
 
 def _signals() -> asyncio.Event:
@@ -63,7 +58,7 @@ def _signals() -> asyncio.Event:
         is_told = True
         loop.call_soon_threadsafe(told.set)
 
-    # Not the loop's own handlers: a loop that is stuck would not hear the second signal.
+    # Python's own handlers: a stuck event loop would never run the second signal's.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     return told

@@ -57,7 +57,7 @@ class CommitScheduler:
 
 logger = logging.getLogger(__name__)
 
-# While the database is unavailable: retry after 0.1 s, doubling to 2 s, without an end.
+# Pauses between retries while the database is unavailable: 0.1 s, doubling to 2 s, without an end.
 RETRY_SECONDS = (0.1, 2.0)
 CLOSE_SECONDS = 10.0
 # Limit of one transaction, which takes several times as much memory here and in the database (four times
@@ -68,14 +68,14 @@ ASYNC_WRITER_BYTES = 512 * 1024
 
 # Returns what one run has to write at this moment, or nothing.
 TakeWrite = Callable[[], SegmentWrite | None]
+# Done when the write is committed, with the write.
+_Committed = asyncio.Future[SegmentWrite | None]
 
 
 class _WaitingRun(NamedTuple):
-    """A run that waits for a commit."""
-
     run_pk: int
     take_write: TakeWrite
-    committed: asyncio.Future[None]
+    committed: _Committed
 
 
 class SegmentWriter:
@@ -113,13 +113,14 @@ class SegmentWriter:
         write. A caller that is cancelled does not know whether it was committed."""
         await self.append_at_commit(write.run_pk, lambda: write)
 
-    async def append_at_commit(self, run_pk: int, take_write: TakeWrite) -> None:
-        """As `append`, but ``take_write`` is called right before the commit, so that events that arrive
-        during the pause are included. Also raises what ``take_write`` raises."""
-        committed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def append_at_commit(self, run_pk: int, take_write: TakeWrite) -> SegmentWrite | None:
+        """Appends like `append`, but ``take_write`` is called right before the commit, so that events that arrive
+        during the pause are included. Returns its write. Also raises what ``take_write`` raises."""
+        committed = asyncio.get_running_loop().create_future()
         self._waiting.append(_WaitingRun(run_pk, take_write, committed))
         self._wanted.set()
-        await committed
+        write: SegmentWrite | None = await committed
+        return write
 
     async def _loop(self) -> None:
         loop = asyncio.get_running_loop()
@@ -141,9 +142,9 @@ class SegmentWriter:
                 self._scheduler.pause([write.run_pk for write, _ in batch], began, spent)
             )
 
-    def _take(self, most: int) -> list[tuple[SegmentWrite, asyncio.Future[None]]]:
+    def _take(self, most: int) -> list[tuple[SegmentWrite, _Committed]]:
         """The ``most`` writes that wait longest, or as many as fit into one transaction."""
-        batch: list[tuple[SegmentWrite, asyncio.Future[None]]] = []
+        batch: list[tuple[SegmentWrite, _Committed]] = []
         size = 0
         while self._waiting:
             if len(batch) == most:
@@ -161,14 +162,14 @@ class SegmentWriter:
             batch.append((write, waiting.committed))
         return batch
 
-    async def _commit(self, batch: list[tuple[SegmentWrite, asyncio.Future[None]]]) -> None:
+    async def _commit(self, batch: list[tuple[SegmentWrite, _Committed]]) -> None:
         writes = [write for write, _ in batch]
         outcomes = await self._until_committed(writes)
-        for (_, committed), outcome in zip(batch, outcomes, strict=True):
+        for (write, committed), outcome in zip(batch, outcomes, strict=True):
             if committed.done():
                 continue
             if outcome is None:
-                committed.set_result(None)
+                committed.set_result(write)
             else:
                 committed.set_exception(outcome)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from functools import reduce
+from operator import and_
 from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -18,33 +20,33 @@ from chat.models import (
     AnswerFile,
     Attachment,
     Conversation,
+    Message,
     Pin,
     Run,
     RunStatus,
     SearchKind,
     SearchRow,
     User,
-    Visibility,
 )
-from chat.search.index import are_few, by_relevance, is_slow, matching, newest_first
+from chat.search.index import are_few, by_relevance, is_slow, matching, newest_first, rows_with
 from chat.search.sources import KINDS
-from chat.search.tokens import Phrase, Query, Token, folded, located_tokens, name_key
+from chat.search.tokens import Phrase, Query, Token, folded, located_tokens, name_key, words_in
 
 PAGE_HITS = 20
-# A count goes no further. Of words that are found more often, the newest come first: what is in
-# nearly everything says nothing about relevance, and weighing it all takes seconds.
+# Counting ends here. Hits of more frequent words are sorted by time: a word that is in nearly
+# everything says nothing about relevance, and weighing all hits takes seconds.
 MOST_COUNTED = 1_000
-# Of still more hits, those that were stored last are put in the order of time.
+# Sorting by time reads at most this many rows, the latest stored first.
 MOST_SORTED = 1_500
-# Where a hit costs much more (`is_slow`), no more than these are counted and weighed, unless a later
-# page is asked for.
+# Hits that are counted and weighed if each costs much more (`is_slow`), unless a later page is asked
+# for.
 MOST_SLOW = 20
 SNIPPET_CHARACTERS = 200
 # Before the first word that was found.
 LEAD_CHARACTERS = 50
 # In longer texts words are marked up to here.
 MOST_READ = 100_000
-# What is written in Markdown, and of it what a snippet leaves out: marks of lines, emphasis, code.
+# Kinds that are Markdown, and the marks that a snippet leaves out: of lines, emphasis, code.
 PROSE = frozenset({SearchKind.MESSAGE, SearchKind.ANSWER, SearchKind.REASONING})
 _MARKUP = re.compile(
     r"^[ \t]*(?:#{1,6} |> |[-*+] |```.*$)|^[-|: ]+$|\*\*|(?<!\w)\*(?=\w)|(?<=\w)\*(?!\w)|`",
@@ -107,7 +109,7 @@ def find(
     """Hits for a query, best or newest first; only those ``within`` a conversation and of these
     ``kinds``, if they are given.
 
-    What the user may not read takes part in nothing: no count, order or snippet depends on it.
+    Rows that the user may not read affect no count, order or snippet.
     """
     if query.is_empty or not user.is_active:
         return NOTHING
@@ -130,7 +132,7 @@ def find(
     if is_weighed and not by_date:
         keys = by_relevance(keys, query)
     return Hits(
-        hits=_hits(keys[start : start + limit], query),
+        hits=_hits(user, keys[start : start + limit], query),
         count=min(len(keys), counted),
         has_more_than_counted=len(keys) > counted,
         is_weighed=is_weighed,
@@ -148,8 +150,8 @@ def found(
 
 
 def _searched_by(user: User, within: Conversation | None) -> QuerySet[Conversation]:
-    """What a person may read, without temporary conversations but the one that is searched."""
-    readable = Conversation.objects.visible_to(user)
+    """The conversations that a person may read, without temporary ones except the one that is searched."""
+    readable = access.visible_conversations(user)
     if within is not None:
         return readable.filter(pk=within.pk)
     return readable.filter(expires_at__isnull=True)
@@ -174,6 +176,19 @@ def _conditions(user: User, query: Query) -> Iterable[Q]:
         yield _HAS[name]()
 
 
+def with_words(text: str) -> Q:
+    """The conversations for the administration, also deleted and temporary ones, in which every
+    word begins a word of a text or of the title, or stands in the name or at the start of the
+    address of somebody who takes part. Other characters are ignored."""
+    return reduce(and_, map(_with_word, words_in(text)), Q())
+
+
+def _with_word(word: Phrase) -> Q:
+    people = _called(word.text)
+    wrote = Message.objects.filter(conversation=OuterRef("pk"), author__in=people)
+    return Q(pk__in=rows_with(word).values("conversation")) | Q(owner__in=people) | Q(Exists(wrote))
+
+
 def _projects_called(user: User, name: str) -> list[int]:
     """Compared here, because SQLite knows the case of ASCII letters only. A person sees few."""
     projects = access.visible_projects(user).order_by().values_list("pk", "name")
@@ -181,8 +196,8 @@ def _projects_called(user: User, name: str) -> list[int]:
 
 
 def _called(name: str) -> list[int]:
-    """Whose name has this in it, or whose address begins with it. Databases ignore the case of ASCII
-    letters only, depending on their locale."""
+    """The people whose name contains this, or whose address begins with it. Compared here, because
+    databases may ignore the case of ASCII letters only, depending on their locale."""
     wanted = folded(name)
     people = User.objects.values_list("pk", "name", "email")
     return [
@@ -197,12 +212,11 @@ def _start_of(day: date) -> datetime:
 
 
 _STATES: dict[str, Callable[[User], Q]] = {
-    # By whoever searches.
     "pinned": lambda user: Q(
         Exists(Pin.objects.filter(user=user, conversation=OuterRef("conversation")))
     ),
     "archived": lambda user: Q(conversation__archived_at__isnull=False),
-    "shared": lambda user: ~Q(conversation__visibility=Visibility.PRIVATE),
+    "shared": lambda user: access.is_shared("conversation"),
 }
 
 
@@ -243,17 +257,18 @@ _HAS: dict[str, Callable[[], Q]] = {
 # --- hits ---------------------------------------------------------------------------------------
 
 
-def _hits(keys: Sequence[int], query: Query) -> list[Hit]:
+def _hits(user: User, keys: Sequence[int], query: Query) -> list[Hit]:
     rows = SearchRow.objects.select_related(
         "conversation__team", "conversation__project", "message", "author"
     ).in_bulk(keys)
     texts = _texts(rows.values())
+    projects = _known_projects(user, rows.values())
     return [
         Hit(
             kind=row.kind,
             conversation=row.conversation.public_id,
             title=row.conversation.title,
-            room=_room_of(row.conversation),
+            room=_room_of(row.conversation, projects),
             message=row.message.public_id if row.message else None,
             author=str(row.author) if row.author else "",
             model=row.model,
@@ -264,10 +279,21 @@ def _hits(keys: Sequence[int], query: Query) -> list[Hit]:
     ]
 
 
-def _room_of(conversation: Conversation) -> str:
+def _known_projects(user: User, rows: Iterable[SearchRow]) -> frozenset[int]:
+    """The projects of these conversations that the user reads; a participant may not."""
+    found = (row.conversation.project_id for row in rows)
+    keys = {key for key in found if key is not None}
+    if not keys:
+        return frozenset()
+    return frozenset(access.visible_projects(user).filter(pk__in=keys).values_list("pk", flat=True))
+
+
+def _room_of(conversation: Conversation, projects: Collection[int]) -> str:
     if not conversation.is_shared:
         return ""
-    return str(conversation.project or conversation.team)
+    if conversation.project is None:
+        return str(conversation.team)
+    return str(conversation.project) if conversation.project_id in projects else ""
 
 
 def _texts(rows: Iterable[SearchRow]) -> Mapping[tuple[str, int], str]:
@@ -290,7 +316,7 @@ Place = tuple[int, int]
 
 
 def snippet(text: str, phrases: Sequence[Phrase]) -> list[Mark]:
-    """Where most of what was searched for stands together, with the words marked."""
+    """The place with the most matches of the query, with the words marked."""
     places = _places(text, phrases)
     start = _start_of_snippet(text, places)
     end = start + SNIPPET_CHARACTERS
@@ -305,7 +331,6 @@ def snippet(text: str, phrases: Sequence[Phrase]) -> list[Mark]:
 
 
 def _places(text: str, phrases: Sequence[Phrase]) -> list[Place]:
-    """Where the phrases stand, in the order of the text."""
     tokens = list(located_tokens(text)) if phrases else []
     return sorted(
         (tokens[at].start, tokens[at + len(phrase.tokens) - 1].end)

@@ -26,13 +26,13 @@ STATE_LABELS = {
     "shared": gettext_lazy("Shared"),
 }
 Choices = list[tuple[str, Any]]
-# Of more people those whose names come first are offered; others can be typed.
+# The form offers at most this many people, by name; others can be typed.
 MOST_PEOPLE = 500
 AT_ONCE = {"data-submit": True}
 
 
 class SearchForm(forms.Form):
-    """Shows a query; it is never bound. What it sends is read by `chat.search.views.query_of`."""
+    """Shows a query; it is never bound. `chat.search.views.query_of` reads the request."""
 
     use_required_attribute = False
 
@@ -61,8 +61,8 @@ class SearchForm(forms.Form):
         self.fields["server"] = _choice(
             gettext("Server"), gettext("Any server"), [("", _named(names))], query.server
         )
-        self.fields["after"] = _day(gettext("From this day on"), query.after)
-        self.fields["before"] = _day(gettext("Before this day"), query.before)
+        self.fields["after"] = _day(gettext("On or after"), query.after)
+        self.fields["before"] = _day(gettext("Before"), query.before)
         self.fields["has"] = forms.MultipleChoiceField(
             label=gettext("Has"),
             choices=[(name, HAS_LABELS[name]) for name in HAS],

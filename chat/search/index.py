@@ -15,31 +15,35 @@ from typing import Any
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
-from django.db.models import BooleanField, Max, Min, OuterRef, QuerySet, Subquery, Value
+from django.db.models import BooleanField, F, Func, Max, Min, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 
 from chat.core.prepared import insert
 from chat.models import Conversation, SearchRow
 from chat.search.tokens import Phrase, Query, tokens_of
 
-# Longer texts are several rows. PostgreSQL knows positions up to 16,383, and a megabyte for a row.
+# A longer text is several rows. PostgreSQL knows positions up to 16,383, and a megabyte for a row.
 # All words of a query must be in one part.
 PART_TOKENS = 15_000
 PART_BYTES = 400_000
-# What follows is not found: 300,000 words.
+# The rest of a text is not found: these are 300,000 words.
 MOST_PARTS = 20
 MOST_CHARACTERS = 4_000_000
 # A few milliseconds of work.
 SLICE_CHARACTERS = 100_000
-# Of so many the rows are listed in advance.
+# A search over at most this many conversations starts from their rows; over more, from the rows that
+# have the words.
 FEW_CONVERSATIONS = 1_500
-# PostgreSQL reads all rows that have a word before it can sort them. So it first looks among so many
-# of the newest rows, and what it finds there says how much further back it must look.
+# PostgreSQL reads all rows that have a word before it can sort them. So it first searches this many of
+# the newest rows, and the number of hits says how much further back it must search.
 FIRST_ROWS = 3_000
-# So many rows are read one by one sooner than the index of words names all that have a frequent word.
+# Reading this many rows one by one is faster than reading all of a frequent word from its index.
 MOST_READ_ROWS = 10_000
-# After so many steps it looks at all that is left.
+# After this many steps it searches all that is left.
 MOST_STEPS = 4
+# Columns of a row: what it is, and what changes when it is indexed again.
+_KEY = ("kind", "source", "part")
+_PLACE = ("conversation", "message", "author", "upstream", "model", "created_at", "vector")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,7 @@ class Entry:
     source: int
     conversation: int
     created_at: datetime
-    # Of its text (`parts_of`).
+    # The parts of its text (`parts_of`).
     parts: Sequence[Sequence[str]]
     message: int | None = None
     author: int | None = None
@@ -58,8 +62,9 @@ class Entry:
     model: str = ""
 
 
-def put(entries: Iterable[Entry]) -> None:
-    """Indexes new texts. Call it in the transaction that stores their records."""
+def put(entries: Iterable[Entry], *, are_known: bool = False) -> None:
+    """Indexes new texts. Call it in the transaction that stores their records. ``are_known``: of records that
+    are stored already, which `manage.py rebuild_search` may index at the same moment."""
     rows, words = [], []
     for entry in entries:
         for part, tokens in enumerate(entry.parts):
@@ -67,8 +72,12 @@ def put(entries: Iterable[Entry]) -> None:
             words.append(tokens)
     if not rows:
         return
-    if len(rows) == 1:
-        # Most messages: a statement that is prepared.
+    if are_known and connection.vendor == "postgresql":
+        SearchRow.objects.bulk_create(
+            rows, update_conflicts=True, unique_fields=_KEY, update_fields=_PLACE
+        )
+    elif len(rows) == 1:
+        # A single row, as of most messages, has a prepared statement.
         insert(rows[0])
     else:
         SearchRow.objects.bulk_create(rows)
@@ -164,8 +173,8 @@ def matching(
 ) -> QuerySet[SearchRow]:
     """Rows of these conversations that have the words of a query. Without words: all of them.
 
-    Of few conversations the rows are known before the words are looked up; of many, the conversation
-    of each row that has the words is looked at, until enough are found.
+    A search in few conversations starts from their rows; in many, from the rows that have the
+    words, until enough are found.
     """
     rows = _rows_of_few(conversations) if are_few else _rows_of_many(conversations)
     known = rows if are_few else None
@@ -181,6 +190,23 @@ def matching(
     return rows
 
 
+def rows_with(phrase: Phrase) -> QuerySet[SearchRow]:
+    """Rows of all conversations. Unlike `matching`, it can stand within another query."""
+    column, joiner, end = (
+        ("vector", " @@ ", "::tsquery")
+        if connection.vendor == "postgresql"
+        else ("pk", " IN (SELECT rowid FROM chat_searchindex WHERE chat_searchindex MATCH ", ")")
+    )
+    has_words = Func(
+        F(column),
+        Value(_phrase(phrase)),
+        arg_joiner=joiner,
+        template=f"%(expressions)s{end}",
+        output_field=BooleanField(),
+    )
+    return SearchRow.objects.filter(has_words)
+
+
 def _rows_of_few(conversations: QuerySet[Conversation]) -> QuerySet[SearchRow]:
     if connection.vendor != "postgresql":
         return SearchRow.objects.filter(conversation__in=conversations.values("pk"))
@@ -193,7 +219,7 @@ def _rows_of_few(conversations: QuerySet[Conversation]) -> QuerySet[SearchRow]:
 
 
 def _rows_of_many(conversations: QuerySet[Conversation]) -> QuerySet[SearchRow]:
-    # As a value, it is looked up for each row. For a condition, PostgreSQL would read all of the
+    # A value is looked up for each row. For a condition, PostgreSQL would read all of the
     # conversations first, or join the two tables and sort what it has joined.
     this = conversations.filter(pk=OuterRef("conversation")).order_by()
     is_readable = Subquery(this.values(found=Value(True))[:1], output_field=BooleanField())
@@ -244,8 +270,8 @@ def newest_first(
         rows = rows.extra(order_by=["-chat_searchindex.rowid"])
     else:
         rows = rows.order_by("-pk")
-    # Of very many rows those that were stored last are sorted, as the index has them in that order.
-    # What was imported may be older.
+    # Only the rows stored last are sorted, because the index has them in that order. Imported rows
+    # among them may be older.
     return _sorted(rows[:sorted_rows], limit)
 
 
@@ -268,7 +294,7 @@ def _newest_of_many(
         # Half as far again, so that mostly one step is enough.
         ratio = 1.5 * (limit - len(keys)) / max(len(keys), 1)
         further = (newest - start) * max(ratio, 1.0)
-        # Of rows that were imported, thousands may have the same time.
+        # Thousands of imported rows may have the same time, so ``further`` can be zero.
         is_known = steps_left and timedelta() < further < start - oldest
         end, start = start, start - further if is_known else None
         older = _between(rows, start, end)
@@ -303,7 +329,7 @@ def _sorted(rows: QuerySet[SearchRow], limit: int) -> list[int]:
 
 
 def _condition(words: str, known: QuerySet[SearchRow] | None) -> dict[str, Any]:
-    """For `QuerySet.extra`. ``known``: all rows that may be found, if they are few."""
+    """The arguments of `QuerySet.extra`. ``known``: all rows that may be found, if they are few."""
     if connection.vendor == "postgresql":
         return {"where": ["chat_searchrow.vector @@ %s::tsquery"], "params": [words]}
     where = ["chat_searchindex.rowid = chat_searchrow.id", "chat_searchindex MATCH %s"]
@@ -318,7 +344,7 @@ def _condition(words: str, known: QuerySet[SearchRow] | None) -> dict[str, Any]:
 
 
 def _compared(words: str, outcome: str) -> dict[str, Any]:
-    """For `QuerySet.extra`. In this form PostgreSQL compares each row, without the index of words."""
+    """The arguments of `QuerySet.extra`. In this form PostgreSQL compares each row, without the index of words."""
     where = f"(chat_searchrow.vector @@ %s::tsquery) {outcome}"
     return {"where": [where], "params": [words]}
 

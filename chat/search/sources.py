@@ -1,4 +1,4 @@
-"""What is searchable: the text of each kind of record, and where a hit in it leads.
+"""Searchable records: the text of each kind, and where a hit in it leads.
 
 `KINDS` says for each kind which records it has and how one of them becomes an `Entry`. Actions index
 a record in the transaction that stores it; `backfill` indexes those that have no row.
@@ -18,8 +18,9 @@ import msgspec
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
+from chat.core.errors import FilesUnavailable
 from chat.core.prepared import fetch
-from chat.events import MediaItem, ReasoningItem, Result
+from chat.events import ReasoningItem, Result
 from chat.models import (
     ArtifactVersion,
     Attachment,
@@ -41,7 +42,7 @@ from chat.runs.outcomes import EndingRows, OutcomeStep
 from chat.search.index import Entry, empty, parts_of, put, put_words, vector_of
 
 _decode = msgspec.json.Decoder(Result).decode
-# Of a longer file the beginning is searchable.
+# Bytes of a file that are searchable, from its beginning.
 FILE_BYTES = 1_000_000
 
 
@@ -53,7 +54,7 @@ class Kind:
     records: Callable[[], QuerySet[Any]]
     text: Callable[[Any], str]
     place: Callable[[Any], dict[str, Any]]
-    # Which records are in these conversations.
+    # The condition for records in these conversations.
     within: Callable[[Sequence[int]], Q] = lambda rooms: Q(conversation__in=rooms)
 
 
@@ -64,9 +65,9 @@ def entry_of(kind: str, record: Any) -> Entry:
     )
 
 
-def index(kind: str, *records: Any) -> None:
+def index(kind: str, *records: Any, are_known: bool = False) -> None:
     """Indexes new records. Call it in the transaction that stores them."""
-    put(entry_of(kind, record) for record in records)
+    put((entry_of(kind, record) for record in records), are_known=are_known)
 
 
 def index_missing(kind: str, records: Sequence[Any]) -> None:
@@ -74,13 +75,17 @@ def index_missing(kind: str, records: Sequence[Any]) -> None:
     if records:
         rows = SearchRow.objects.filter(kind=kind, source__in=[record.pk for record in records])
         known = set(rows.values_list("source", flat=True))
-        index(kind, *(record for record in records if record.pk not in known))
+        # In the order of `backfill`, so that the two never wait for each other.
+        lacking = sorted(
+            (each for each in records if each.pk not in known), key=lambda each: each.pk
+        )
+        index(kind, *lacking, are_known=True)
 
 
 def index_again(kind: str, record: Any) -> None:
     """Indexes a record whose text has changed, in the transaction of the change."""
     SearchRow.objects.filter(kind=kind, source=record.pk).delete()
-    index(kind, record)
+    index(kind, record, are_known=True)
 
 
 # --- the text of each kind ----------------------------------------------------------------------
@@ -104,14 +109,18 @@ def artifact_text(version: ArtifactVersion) -> str:
 
 
 def file_text(file: StoredFile) -> str:
-    """Its name, and what a text says. The bytes are loaded for texts only."""
+    """The file's name, and its content if it is a text; other bytes are not loaded."""
     if not file.media_type.startswith("text/"):
         return file.name
-    return f"{file.name}\n{file.body[:FILE_BYTES].decode(errors='replace')}"
+    try:
+        body = file.body
+    except FilesUnavailable:
+        # Until the index is rebuilt, the file is found by its name only.
+        return file.name
+    return f"{file.name}\n{body[:FILE_BYTES].decode(errors='replace')}"
 
 
 def question_text(question: Question) -> str:
-    """What was asked, the options, and the answer."""
     body, answer = question.body, question.answer
     said = in_words(
         body,
@@ -191,9 +200,11 @@ def _latest_versions() -> QuerySet[ArtifactVersion]:
 
 
 def _files() -> QuerySet[StoredFile]:
-    """Of the files that projects share, those that were sent."""
+    """All files of conversations, and the files of projects that were sent. Those of queued messages
+    are not sent yet."""
     sent = Attachment.objects.filter(file=OuterRef("pk"))
-    return StoredFile.objects.filter(Q(conversation__isnull=False) | Exists(sent))
+    own = Q(conversation__isnull=False, queued__isnull=True)
+    return StoredFile.objects.filter(own | Exists(sent))
 
 
 def _files_within(rooms: Sequence[int]) -> Q:
@@ -227,7 +238,7 @@ KINDS: dict[str, Kind] = {
         place=_place_of_file,
         within=_files_within,
     ),
-    # What a tool returned is for whoever ran it.
+    # Results of tools are left out: they are for the person who ran the tool.
     SearchKind.QUESTION: Kind(
         records=lambda: Question.objects.exclude(kind=QuestionKind.TOOL).select_related("run"),
         text=question_text,
@@ -243,7 +254,6 @@ _Parts = list[tuple[str, int, Sequence[str]]]
 
 
 def _prepare(result: Result) -> _Parts:
-    """Kind, number and tokens of each part."""
     texts = {SearchKind.ANSWER: plain_text(result), SearchKind.REASONING: _reasoning_in(result)}
     return [
         (str(kind), number, tokens)
@@ -307,11 +317,10 @@ def _index_more(run: Run, result: Result, prepared: object = None) -> None:
         SearchKind.QUESTION,
         *run.questions.exclude(kind=QuestionKind.TOOL).select_related("run"),
     )
-    index(SearchKind.FILE, *StoredFile.objects.filter(answers__run=run).distinct())
 
 
 def _index_artifacts(run: Run) -> None:
-    """Of each artifact the latest version is found, whichever answer made it."""
+    """Indexes the latest version of each artifact, whichever answer made it."""
     latest = _latest_versions().filter(run=run)
     of_same = ArtifactVersion.objects.filter(artifact__in=latest.values("artifact"))
     SearchRow.objects.filter(kind=SearchKind.ARTIFACT, source__in=of_same.values("pk")).delete()
@@ -319,11 +328,10 @@ def _index_artifacts(run: Run) -> None:
 
 
 def _has_more(result: Result, prepared: object = None) -> bool:
-    has_files = any(isinstance(item, MediaItem) for item in result.output)
-    return bool(result.ext.artifacts or result.ext.asks or has_files)
+    return bool(result.ext.artifacts or result.ext.asks)
 
 
-# Behind the steps that store artifacts, questions and files.
+# Runs after the steps that store artifacts and questions.
 INDEX_MORE = OutcomeStep(name="index", applies=_has_more, store=_index_more)
 
 
@@ -334,8 +342,8 @@ RECORDS_AT_ONCE = 200
 
 
 def missing(kind: str) -> QuerySet[Any]:
-    """Records of a kind that have no row, oldest first. Of runs without reasoning and the like there
-    is a row without words."""
+    """Records of a kind that have no row, oldest first. A run without reasoning and the like has a row
+    without words."""
     rows = SearchRow.objects.filter(kind=kind, source=OuterRef("pk"))
     return KINDS[kind].records().filter(~Exists(rows)).order_by("pk")
 
@@ -373,6 +381,14 @@ def outdated() -> QuerySet[SearchRow]:
         for kind, known in KINDS.items()
     ]
     return SearchRow.objects.filter(reduce(or_, orphans))
+
+
+def wait_for_writers() -> None:
+    """Waits for the transactions that have written to the index while it was filled: one of them may have
+    made an entry outdated. SQLite has none."""
+    if connection.vendor == "postgresql":
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("LOCK TABLE chat_searchrow IN SHARE MODE")
 
 
 def clear() -> None:

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Any
 
 # Characters without spaces between words: Thai to Myanmar, Khmer, kana and CJK, Hangul, and the
 # ideographs outside the basic plane.
@@ -31,7 +32,7 @@ _ASCII_WORD = re.compile("[0-9a-z]+")
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _RUNS = re.compile(f"[{_UNSPACED}{_MARKS}]+|[^{_UNSPACED}]+")
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
-# Longer ones are no words: keys, encoded bytes. Their beginnings are indexed.
+# A longer token is no word but a key or encoded bytes; its beginning is indexed.
 TOKEN_CHARACTERS = 64
 
 
@@ -70,12 +71,12 @@ class Token:
 
 
 def located_tokens(text: str) -> Iterator[Token]:
-    """As `tokens_of`, with places."""
+    """The tokens as from `tokens_of`, with places."""
     for word in _WORD.finditer(text):
         start = word.start()
         for run in _RUNS.findall(word[0]):
             tokens = tokens_of(run)
-            # Where each character has a token of its own, the pair stands there; else the whole run.
+            # The place is the pair's if each character has a token of its own; else the whole run's.
             is_even = len(tokens) == len(run) and _IS_UNSPACED.match(run) is not None
             for at, token in enumerate(tokens):
                 first = start + at if is_even else start
@@ -98,7 +99,7 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What a person searches for. ``str`` gives a text that `parse` reads as the same query.
+    """A parsed search query. ``str`` gives a text that `parse` reads as the same query.
 
     ``words`` are what was typed without the filters. ``ignored`` are operators whose value could
     not be understood.
@@ -125,31 +126,36 @@ class Query:
     @property
     def filters(self) -> list[tuple[str, str]]:
         """Name and value of each filter."""
-        single = [
-            ("from", self.person),
-            ("in", self.project),
-            ("model", self.model),
-            ("server", self.server),
-            ("before", self.before.isoformat() if self.before else ""),
-            ("after", self.after.isoformat() if self.after else ""),
-        ]
-        several = {"has": self.has, "is": self.states}
-        return [(name, value) for name, value in single if value] + [
-            (name, value) for name, values in several.items() for value in sorted(values)
-        ]
+        found = []
+        for name, member in _MEMBERS.items():
+            value = getattr(self, member)
+            values = sorted(value) if isinstance(value, frozenset) else [value]
+            found += [(name, str(each)) for each in values if each]
+        return found
 
     def __str__(self) -> str:
         # The words come last: the last of them may be the beginning of a word.
         return " ".join([*(operator(*each) for each in self.filters), self.words])
 
 
-# Of a longer query the beginning counts.
+# Characters of a query that count, from its beginning.
 QUERY_CHARACTERS = 1_000
 QUERY_PHRASES = 16
 PHRASE_TOKENS = 32
 HAS = ("file", "image", "artifact", "question", "tool", "error")
 STATES = ("pinned", "archived", "shared")
-OPERATORS = ("from", "in", "model", "server", "has", "is", "before", "after")
+# The operators, and the members of a query that they set.
+_MEMBERS = {
+    "from": "person",
+    "in": "project",
+    "model": "model",
+    "server": "server",
+    "before": "before",
+    "after": "after",
+    "has": "has",
+    "is": "states",
+}
+OPERATORS = tuple(_MEMBERS)
 _PART = re.compile(r'(-?)(?:([a-z]+):)?(?:"([^"]*)"?|([^\s"]+))', re.IGNORECASE)
 
 
@@ -172,9 +178,8 @@ class _Reading:
     is_closed: bool = False
     wanted: list[Phrase] = field(default_factory=list)
     excluded: list[Phrase] = field(default_factory=list)
-    values: dict[str, str] = field(default_factory=dict)
-    sets: dict[str, set[str]] = field(default_factory=lambda: {"has": set(), "is": set()})
-    dates: dict[str, date] = field(default_factory=dict)
+    # The values of filters, by the members of the query.
+    values: dict[str, Any] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
 
 
@@ -182,29 +187,27 @@ def parse(text: str) -> Query:
     """Reads ``willows "in autumn" -spring from:ana has:file before:2026-11-01``.
 
     A word must occur; a quoted phrase must occur as it stands; ``-`` excludes. The last word
-    matches as a prefix unless a space or a quotation mark closes it. Of several values for the same
-    person, project, model, server or day the last one counts. Never raises.
+    matches as a prefix unless a space or a quotation mark closes it. If a person, project, model,
+    server or day has several values, the last one counts. Never raises.
     """
     text = text[:QUERY_CHARACTERS].replace("\x00", " ")
     reading = _Reading()
     end = len(text)
     for part in _PART.finditer(text):
         _read(reading, part, is_last=part.end() == end)
-    values = reading.values
     return Query(
         words=" ".join(reading.words) + (" " if reading.is_closed else ""),
         wanted=tuple(reading.wanted[:QUERY_PHRASES]),
         excluded=tuple(reading.excluded[:QUERY_PHRASES]),
-        person=values.get("from", ""),
-        project=values.get("in", ""),
-        model=values.get("model", ""),
-        server=values.get("server", ""),
-        has=frozenset(reading.sets["has"]),
-        states=frozenset(reading.sets["is"]),
-        before=reading.dates.get("before"),
-        after=reading.dates.get("after"),
         ignored=tuple(reading.ignored),
+        **reading.values,
     )
+
+
+def words_in(text: str) -> list[Phrase]:
+    """The words of a text without operators, each of which may be the beginning of a word."""
+    phrases = (_phrase(word, is_prefix=True) for word in text[:QUERY_CHARACTERS].split())
+    return [phrase for phrase in phrases if phrase is not None][:QUERY_PHRASES]
 
 
 def _read(reading: _Reading, part: re.Match[str], *, is_last: bool) -> None:
@@ -245,16 +248,17 @@ def _filter(reading: _Reading, name: str, value: str, *, is_excluded: bool) -> b
         return False
     value = value.strip()
     lower = value.lower()
+    member = _MEMBERS[name]
     known = {"has": HAS, "is": STATES}.get(name)
     try:
         if is_excluded or not value:
             raise ValueError
         if name in ("before", "after"):
-            reading.dates[name] = date.fromisoformat(value)
+            reading.values[member] = date.fromisoformat(value)
         elif known is None:
-            reading.values[name] = lower
+            reading.values[member] = lower
         elif lower in known:
-            reading.sets[name].add(lower)
+            reading.values[member] = reading.values.get(member, frozenset()) | {lower}
         else:
             raise ValueError
     except ValueError:

@@ -15,7 +15,7 @@ from django.utils.translation import gettext, ngettext
 from django.views.decorators.http import require_GET
 
 from chat import access
-from chat.models import Conversation, Project, SearchKind, User
+from chat.models import Project, SearchKind, User
 from chat.rendering import figures
 from chat.search.find import MOST_COUNTED, PAGE_HITS, Hit, Hits, find
 from chat.search.forms import SearchForm
@@ -23,14 +23,14 @@ from chat.search.tokens import OPERATORS, Query, operator, parse, tokens_of
 from chat.web.decorators import login_required
 from chat.web.responses import beside_room
 
-# What is not counted is not paged through either.
+# Pages end where counting ends.
 LAST_PAGE = MOST_COUNTED // PAGE_HITS
 # Lines of each group of the palette, which must fit on a phone above its keyboard.
 PALETTE_TITLES = 4
 PALETTE_HITS = 6
 PALETTE_PEOPLE = 3
 PALETTE_PROJECTS = 3
-# Of more people and projects the first are looked through.
+# A query is compared with at most this many people and projects, the first ones.
 MOST_PEOPLE = 1_000
 MOST_PROJECTS = 1_000
 TEXTS = tuple(kind for kind in SearchKind.values if kind != SearchKind.TITLE)
@@ -85,7 +85,7 @@ def query_of(params: QueryDict) -> Query:
 
 
 def address_of(query: Query, **more: object) -> str:
-    """Of the page of results."""
+    """The address of the page of results."""
     shown = [
         ("q", query.words),
         *query.filters,
@@ -146,14 +146,14 @@ def search(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def palette(request: HttpRequest) -> HttpResponse:
-    """What the palette shows for what was typed so far; for nothing, the latest conversations."""
+    """The palette's results for the text typed so far; without any, the latest conversations."""
     user = cast(User, request.user)
     typed = request.GET.get("q", "")
     query = parse(typed)
     titles = find(user, query, kinds=[SearchKind.TITLE], limit=PALETTE_TITLES)
     texts = find(user, query, kinds=TEXTS, limit=PALETTE_HITS)
     projects = _projects(user, query)
-    recent = Conversation.objects.visible_to(user).filter(archived_at__isnull=True)
+    recent = access.visible_conversations(user).filter(archived_at__isnull=True)
     context = {
         "typed": typed,
         "query": query,
@@ -177,7 +177,7 @@ def palette(request: HttpRequest) -> HttpResponse:
 
 
 def _people(user: User, query: Query) -> list[User]:
-    """Those of one's teams whose name or address has all words."""
+    """The people of one's teams whose name or address has all words."""
     words = tokens_of(query.words)
     if not words or query.filters:
         return []
@@ -188,7 +188,7 @@ def _people(user: User, query: Query) -> list[User]:
 
 
 def _projects(user: User, query: Query) -> list[Project]:
-    """Those whose name has all words."""
+    """The visible projects whose name has all words."""
     words = tokens_of(query.words)
     if not words or query.filters:
         return []

@@ -16,7 +16,7 @@ from django.utils.translation import gettext, gettext_lazy
 from chat.models import Run, RunStatus, Upstream
 from chat.servers.actions.servers import set_draining
 from chat.servers.server_page import dialect_label
-from chat.web.admin import AdministratorsOnly, cell, count_of, time_column
+from chat.web.admin import AdministratorsOnly, cell, column, count_of, time_column
 from chat.web.components import badge, button
 from chat.web.tags import when
 
@@ -84,17 +84,13 @@ class UpstreamAdmin(AdministratorsOnly):
         )
         return rows.select_related("created_by")
 
-    @admin.display(description=gettext_lazy("Name"), ordering="name")
-    def name_cell(self, upstream: Upstream) -> str:
-        return cell(upstream.name)
+    name_cell = column("name", gettext_lazy("Name"))
 
     @admin.display(description=gettext_lazy("API type"), ordering="dialect")
     def api_type(self, upstream: Upstream) -> str:
         return cell(dialect_label(upstream.dialect))
 
-    @admin.display(description=gettext_lazy("Address"), ordering="base_url")
-    def address(self, upstream: Upstream) -> str:
-        return cell(upstream.base_url)
+    address = column("base_url", gettext_lazy("Address"))
 
     @admin.display(description=gettext_lazy("Connection"), ordering="dialect")
     def connection(self, upstream: Upstream) -> SafeString:
@@ -116,9 +112,7 @@ class UpstreamAdmin(AdministratorsOnly):
     def models(self, upstream: Upstream) -> str:
         return cell(", ".join(str(entry.get("id", "")) for entry in upstream.model_list))
 
-    @admin.display(description=gettext_lazy("Runs"), ordering="run_total")
-    def run_count(self, upstream: Upstream) -> int:
-        return upstream.run_total  # type: ignore[attr-defined]
+    run_count = column("run_total", gettext_lazy("Runs"))
 
     @admin.display(description=gettext_lazy("State"), ordering="is_enabled")
     def state(self, upstream: Upstream) -> SafeString:

@@ -16,12 +16,15 @@ from chat.core.encryption import DecryptionError
 from chat.dialects import DIALECTS
 from chat.dialects.base import Dialect, ModelInfo
 from chat.dialects.event_counts import Seen, merged
+from chat.dialects.stream import object_of, objects_of, whole_of
 from chat.models import Upstream
-from chat.servers.actions.servers import ModelEntry, typed_models
+from chat.servers.actions.servers import MOST_CONCURRENT, ModelEntry, typed_models
+from chat.servers.discovery import usual_places
 from chat.upstreams.client import list_models
 from chat.upstreams.configured import configured_client, configured_policy
 from chat.upstreams.failures import UpstreamError
-from chat.upstreams.probe import ProbeStep, ProbeTarget, probe
+from chat.upstreams.probe import ProbeStep, probe
+from chat.upstreams.probe_requests import ProbeTarget
 
 # A person waits for the page. A model that takes longer to load is a result, too.
 PROBE_SECONDS = 60
@@ -41,7 +44,23 @@ class ConnectionReport:
 
     @property
     def has_passed(self) -> bool:
-        return all(step["state"] != "failed" for step in self.steps)
+        return self.failed_step is None
+
+    @property
+    def failed_step(self) -> dict[str, object] | None:
+        """The first step that failed: it says what is wrong."""
+        return next((step for step in self.steps if step["state"] == "failed"), None)
+
+    @property
+    def own_limit(self) -> int | None:
+        """The smallest number of answers that one of the loaded models gives at a time, if the server tells
+        (LM Studio does)."""
+        limits = (
+            whole_of(object_of(instance, "config"), "parallel")
+            for model in self.models
+            for instance in objects_of(object_of(model, "detail"), "loaded_instances")
+        )
+        return min((each for each in limits if each and 0 < each <= MOST_CONCURRENT), default=None)
 
 
 KEY_UNREADABLE = gettext_noop(
@@ -72,7 +91,9 @@ def run_probe(upstream: Upstream, *, model: str = "") -> ConnectionReport:
     try:
         target = _target(upstream, model)
     except NotAskable as reason:
-        step = ProbeStep(name="key", label=gettext("API key"), state="failed", text=str(reason))
+        step = ProbeStep(
+            name="key", label=gettext("API key"), state="failed", text=str(reason), subject="key"
+        )
         return ConnectionReport(steps=[_plain(step)])
     steps = async_to_sync(_probe)(target)
     seen = merged(kind for step in steps for kind in step.seen)
@@ -83,7 +104,7 @@ def run_probe(upstream: Upstream, *, model: str = "") -> ConnectionReport:
 
 
 def _plain(step: ProbeStep) -> dict[str, object]:
-    """What is stored and shown of a step. Event kinds and models are stored elsewhere."""
+    """The part of a step that is stored and shown. Event kinds and models are stored elsewhere."""
     values = asdict(replace(step, seen=(), models=()))
     del values["seen"], values["models"]
     return values
@@ -116,6 +137,7 @@ def _target(upstream: Upstream, model: str) -> ProbeTarget:
         model=model if model in known else _first_typed(upstream),
         options=_options(upstream),
         is_proxied=bool(settings.UPSTREAM_PROXY),
+        places=usual_places(),
     )
 
 
@@ -169,7 +191,7 @@ def _ended(step: ProbeStep) -> ProbeStep:
         "Stopped after %(seconds)d seconds without a result. "
         "A large model may still be loading; try again in a moment."
     ) % {"seconds": PROBE_SECONDS}
-    return ProbeStep(name=step.name, label=step.label, state="failed", text=text)
+    return replace(step, state="failed", text=text)
 
 
 async def _list(target: ProbeTarget) -> Listing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -14,8 +14,14 @@ from chat.core.text import check_name, one_line
 from chat.dialects import DIALECTS
 from chat.dialects.base import Dialect
 from chat.models import Upstream
-from chat.servers.actions.base_url import normal_base_url
-from chat.servers.actions.servers import NAME_LIMIT, ServerSettings, typed_models
+from chat.servers.actions.base_url import likely_base_url, normal_base_url
+from chat.servers.actions.servers import (
+    CONCURRENCY,
+    MOST_CONCURRENT,
+    NAME_LIMIT,
+    ServerSettings,
+    typed_models,
+)
 from chat.servers.kinds import ServerKind
 from chat.servers.option_fields import (
     CLEAR_PREFIX,
@@ -32,12 +38,14 @@ from chat.servers.option_fields import (
     secret_names,
 )
 
-# More names than this are a mistake, such as a pasted file.
+# A longer list is a mistake, such as a pasted file.
 TYPED_MODELS_LIMIT = 200
 KEY_LIMIT = 4000
 
 
-# What every API type has, apart from the key, which is never sent back.
+# The field beside which a step of the connection test is shown.
+_FIELDS = {"address": "base_url", "key": "key", "model": "typed_models"}
+# Fields of every API type, apart from the key, which is never sent back.
 _KEPT = ("name", "base_url", "concurrency_limit", "typed_models")
 
 
@@ -46,8 +54,12 @@ class UpstreamForm(forms.Form):
     never read.
 
     ``typed`` is the current content of the form when the user picks another ``dialect``: options of
-    the same name keep their values. ``kind`` fills in the form of a new server.
+    the same name keep their values. ``kind`` fills in the form of a new server, and ``address`` its
+    address.
     """
+
+    # The address that was probably meant, for a button beside the field.
+    correction = ""
 
     name = forms.CharField(
         label=gettext_lazy("Name"),
@@ -84,8 +96,8 @@ class UpstreamForm(forms.Form):
     concurrency_limit = forms.IntegerField(
         label=gettext_lazy("Concurrent answers"),
         min_value=1,
-        max_value=1000,
-        initial=4,
+        max_value=MOST_CONCURRENT,
+        initial=CONCURRENCY,
         help_text=gettext_lazy(
             "Further messages are queued. One GPU usually handles one to four answers at a time."
         ),
@@ -107,10 +119,12 @@ class UpstreamForm(forms.Form):
         dialect: str = "",
         typed: Mapping[str, object] | None = None,
         kind: ServerKind | None = None,
+        address: str = "",
     ) -> None:
         super().__init__(data, initial=_initial(upstream, dialect, kind), label_suffix="")
         self.upstream = upstream
         self.kind = kind
+        self.passed: dict[str, str] = {}
         self.fields["dialect"].choices = [
             (name, gettext(dialect.label))
             for name, dialect in sorted(DIALECTS.items(), key=lambda pair: pair[1].label)
@@ -121,6 +135,8 @@ class UpstreamForm(forms.Form):
         typed = typed or {}
         self.initial |= {name: typed[name] for name in _KEPT if name in typed}
         self.initial |= self._initial_of_dialect(typed)
+        if address:
+            self.initial["base_url"] = address
         if upstream is None or not upstream.has_key:
             del self.fields["clear_key"]
         if upstream is not None and upstream.is_demo:
@@ -160,6 +176,25 @@ class UpstreamForm(forms.Form):
     def has_parameter_errors(self) -> bool:
         return any(bound.errors for bound in self.parameter_rows)
 
+    def show_test(self, steps: Iterable[Mapping[str, object]]) -> None:
+        """Puts what a connection test of this bound form has found beside the fields: why it failed, with
+        the focus on the first one; and what passed, in ``passed``."""
+        for step in steps:
+            name, text = _FIELDS[str(step["subject"])], str(step["text"])
+            if step["state"] == "failed":
+                self.correction = self.correction or str(step["correction"])
+                self.add_error(name, text)
+            elif step["state"] == "ok":
+                self.passed.setdefault(name, text)
+        for name in self.errors:
+            self.passed.pop(name, None)
+        for name in self.passed:
+            own = self[name].auto_id
+            self.fields[name].widget.attrs["aria-describedby"] = f"{own}_passed {own}_helptext"
+        if self.errors and not self.correction:
+            first = next(name for name in self.fields if name in self.errors)
+            self.fields[first].widget.attrs["autofocus"] = True
+
     def clean_name(self) -> str:
         name = one_line(self.cleaned_data["name"])
         check_name(name)
@@ -174,6 +209,7 @@ class UpstreamForm(forms.Form):
         try:
             return normal_base_url(self.cleaned_data["base_url"])
         except ActionRefused as refusal:
+            self.correction = likely_base_url(self.cleaned_data["base_url"])
             raise ValidationError(str(refusal)) from None
 
     def clean_key(self) -> str:
@@ -231,7 +267,7 @@ def _stored_secrets(upstream: Upstream | None) -> set[str]:
     try:
         return set(upstream.open_secret_options())
     except DecryptionError:
-        # They cannot be decrypted with the present keys, so they must be entered again.
+        # Secrets that the present keys can't decrypt must be entered again.
         return set()
 
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 
 from chat.dialects import DIALECTS
 from chat.models import Run, RunStatus, SeenEvent, Upstream
-from chat.models.upstream import is_chat_model
+from chat.models.upstream import is_chat_model, is_offered
 from chat.servers.actions.servers import Load, loads
 
 # Statuses of a run that say that something is wrong with the server or on the way to it.
@@ -149,7 +149,7 @@ def _model_line(entry: dict[str, object]) -> ModelLine:
         name=name,
         label=str(entry.get("label") or name),
         is_typed=bool(entry.get("is_typed")),
-        is_on=not entry.get("is_off"),
+        is_on=is_offered(entry),
         is_chat=is_chat_model(entry),
         facts=", ".join(_facts(entry.get("detail"))),
     )
@@ -180,9 +180,17 @@ def _facts(detail: object) -> list[str]:
     if _is_count(size):
         facts.append(filesizeformat(size))
     if context is not None:
-        count = number_format(context, force_grouping=True)
-        facts.append(gettext("context of %(count)s tokens") % {"count": count})
+        facts.append(gettext("%(size)s context") % {"size": _tokens(context)})
     return facts
+
+
+def _tokens(count: int) -> str:
+    """A number of tokens as vendors write it: 32768 is 32K, 128000 is 128K, 1048576 is 1M."""
+    for unit in (1000, 1024):
+        for letter, size in (("M", unit * unit), ("K", unit)):
+            if count % size == 0:
+                return f"{number_format(count // size)}{letter}"
+    return number_format(count, force_grouping=True)
 
 
 def _quantization(value: object) -> object:

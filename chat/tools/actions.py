@@ -19,7 +19,7 @@ from chat.events import JsonObject
 from chat.models import AuditEvent, Team, Tool, User
 from chat.rendering.figures import count, size
 
-# What every API accepts.
+# Every API accepts these.
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 DESCRIPTION_LENGTH = 4000
 SCHEMA_BYTES = 64 * 1024

@@ -24,7 +24,7 @@ EXAMPLE = {
 
 
 class ToolForm(forms.Form):
-    """What a model is told about a tool. The action validates all of it."""
+    """The definition of a tool that a model gets. The action validates all of it."""
 
     name = forms.RegexField(
         label=gettext_lazy("Name"),
@@ -49,7 +49,7 @@ class ToolForm(forms.Form):
         required=False,
         widget=forms.Textarea(attrs={"rows": 12}),
         help_text=gettext_lazy(
-            "A JSON Schema of type object. Leave empty for a tool without arguments."
+            "A JSON Schema whose type is “object”. Leave empty for a tool without arguments."
         ),
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
@@ -20,6 +19,7 @@ from chat.models import Team, Tool
 from chat.tools import actions
 from chat.tools.forms import EXAMPLE, ToolForm
 from chat.web.decorators import login_required, post_action, refuse_with_message
+from chat.web.responses import form_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,15 @@ def change(request: HttpRequest, public_id: UUID) -> HttpResponse:
 def _form_page(
     request: HttpRequest, form: ToolForm, team: Team, tool: Tool | None = None
 ) -> HttpResponse:
-    context: dict[str, Any] = {
-        "form": form,
-        "team": team,
-        "tool": tool,
-        "teams": [] if tool else access.managed_teams(request.user),
-        "example": json.dumps(EXAMPLE, indent=2),
-    }
-    return render(request, "tools/tool.html", context, status=422 if form.is_bound else 200)
+    return form_page(
+        request,
+        "tools/tool.html",
+        form,
+        team=team,
+        tool=tool,
+        teams=[] if tool else access.managed_teams(request.user),
+        example=json.dumps(EXAMPLE, indent=2),
+    )
 
 
 @post_action(partial(access.get_tool, for_manage=True), refuse_with_message("tools"))

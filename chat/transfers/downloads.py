@@ -23,8 +23,8 @@ class FileVanished(Exception):
 
 
 def download(request: HttpRequest, job: Job) -> HttpResponseBase:
-    """The file or the requested part of it. Of several ranges, or of one that isn't understood, the
-    answer is the whole file, as the standard allows."""
+    """The file or the requested part of it. A request for several ranges, or for one that isn't
+    understood, gets the whole file, as the standard allows."""
     size = job.size_bytes
     part = _part(request, job)
     if part is not None and part[0] >= part[1]:
@@ -74,7 +74,7 @@ def _part(request: HttpRequest, job: Job) -> tuple[int, int] | None:
     first = int(match[1])
     last = int(match[2]) if match[2] else size - 1
     if match[2] and last < first:
-        # Not valid, so the header is ignored.
+        # An invalid header is ignored.
         return None
     return first, min(last + 1, size)
 

@@ -10,7 +10,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from chat import access
 from chat.exports.many import FORMS_OF_MANY
-from chat.models import JobScope, Team, User
+from chat.models import AccessReason, JobScope, Team, User
 
 _LABELS: dict[str, Promise] = {
     "markdown": gettext_lazy("Markdown"),
@@ -21,21 +21,39 @@ FORM_CHOICES = [(name, _LABELS[name]) for name in FORMS_OF_MANY]
 
 
 class ExportForm(forms.Form):
-    """Whose conversations a person may export: their own, those that their teams share, or all."""
+    """The conversations that a person may export: their own, those that their teams share, or all."""
 
     what = forms.ChoiceField(label=gettext_lazy("Conversations"))
     form = forms.ChoiceField(label=gettext_lazy("Format"), choices=FORM_CHOICES)
+    reason = forms.CharField(
+        label=gettext_lazy("Reason"),
+        required=False,
+        max_length=AccessReason._meta.get_field("reason").max_length,
+        widget=forms.TextInput(attrs={"autocomplete": "off", "dir": "auto"}),
+        help_text=gettext_lazy(
+            "Required to export everyone’s conversations. Everyone sees the reason in their settings, "
+            "and it is recorded in the audit log."
+        ),
+    )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, auto_id="export-%s", **kwargs)
         self._teams = {team.public_id.hex: team for team in access.owned_teams(user)}
         choices = [(JobScope.OWN.value, JobScope.OWN.label)]
         for hex_id, team in self._teams.items():
-            words = gettext("Shared conversations of %(team)s")
+            words = gettext("Conversations shared with %(team)s")
             choices.append((hex_id, words % {"team": team}))
         if user.is_staff:
-            choices.append((JobScope.ALL.value, gettext("All conversations of everybody")))
+            choices.append((JobScope.ALL.value, gettext("Everyone’s conversations")))
+        else:
+            del self.fields["reason"]
         self.fields["what"].choices = choices
+
+    def clean_reason(self) -> str:
+        reason: str = self.cleaned_data["reason"]
+        if not reason and self.cleaned_data.get("what") == JobScope.ALL:
+            raise forms.ValidationError(gettext("Enter a reason."))
+        return reason
 
     @property
     def scope(self) -> str:
@@ -63,12 +81,12 @@ class TeamForm(forms.Form):
 
 
 class ImportForm(TeamForm):
-    """For browsers without scripts: the whole file in one request."""
+    """The whole file in one request, for browsers without scripts."""
 
     field_order = ("file", "team")
     file = forms.FileField(
         label=gettext_lazy("File"),
-        help_text=gettext_lazy("A ZIP or JSON file, as the other product exports it."),
+        help_text=gettext_lazy("The ZIP or JSON file exported from the other app."),
         widget=forms.FileInput(attrs={"accept": ".zip,.json,application/zip,application/json"}),
     )
 

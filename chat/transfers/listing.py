@@ -1,12 +1,16 @@
-"""What the page shows: the forms, and the person's exports and imports."""
+"""The contents of the page: the forms, and the person's exports and imports."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Count, Q
+from django.utils import timezone
 from django.utils.text import get_text_list
 from django.utils.translation import gettext, ngettext
 
@@ -18,6 +22,8 @@ from chat.transfers.forms import FORM_CHOICES, ExportForm, ImportForm, TeamForm
 
 # Imports of earlier times, which have no job any more.
 MOST_EARLIER = 50
+# No import takes longer.
+LONGEST = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +73,7 @@ def exports_of(user: User) -> list[JobRow]:
 def _export_row(job: Job) -> JobRow:
     labels = {JobScope.OWN: JobScope.OWN.label, JobScope.ALL: gettext("All conversations")}
     if job.scope == JobScope.TEAM:
-        what = gettext("Shared conversations of %(team)s") % {"team": job.team}
+        what = gettext("Conversations shared with %(team)s") % {"team": job.team}
     else:
         what = str(labels[JobScope(job.scope)])
     title = gettext("%(what)s as %(format)s") % {
@@ -109,10 +115,12 @@ def _import_row(job: Job, batch: Import | None, user: User, teams: int) -> JobRo
 
 
 def earlier_imports(user: User) -> list[tuple[Import, str]]:
-    """Those that can be undone and have no job any more: made by a command, or long ago. Each with
-    the name of its product."""
+    """Imports that can be undone and have no job any more (made by a command, long ago, or
+    interrupted for good), each with the name of its product."""
     rows = Import.objects.filter(user=user).exclude(job__in=access.jobs_of(user))
-    rows = rows.filter(finished_at__isnull=False, undone_at__isnull=True).select_related("team")
+    is_over = Q(finished_at__isnull=False) | Q(created_at__lt=timezone.now() - LONGEST)
+    rows = rows.filter(is_over, undone_at__isnull=True).select_related("team")
+    rows = rows.annotate(imported=Count("sources"))
     return [
         (row, FORMATS[row.format].label if row.format in FORMATS else row.format)
         for row in rows[:MOST_EARLIER]
@@ -120,7 +128,7 @@ def earlier_imports(user: User) -> list[tuple[Import, str]]:
 
 
 def _step(job: Job) -> str:
-    """What happens now, in a word or two; empty if nothing does."""
+    """The current step, in a word or two; empty if there is none."""
     if job.status == JobStatus.UPLOADING:
         return gettext("Uploading")
     if job.status == JobStatus.QUEUED:
@@ -166,6 +174,7 @@ def page(
         "products": get_text_list([each.label for each in FORMATS.values()], gettext("or")),
         "most_exports": settings.EXPORTS_PER_PERSON,
         "has_team": access.writable_teams(user).exists(),
+        "without_team": partial(access.without_team_text, user),
         "exports": list_of(user, "exports"),
         "imports": list_of(user, "imports"),
     }

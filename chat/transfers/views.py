@@ -56,7 +56,13 @@ def export(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _refused(request, exporting=form)
     try:
-        start_export(request.user, scope=form.scope, team=form.team, form=form.cleaned_data["form"])
+        start_export(
+            request.user,
+            scope=form.scope,
+            team=form.team,
+            form=form.cleaned_data["form"],
+            reason=form.cleaned_data.get("reason", ""),
+        )
     except ActionRefused as refusal:
         form.add_error(None, str(refusal))
         return _refused(request, exporting=form, status=refusal.status)
@@ -116,7 +122,7 @@ def upload(request: HttpRequest) -> HttpResponse:
 @require_POST
 def piece(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
     job = _uploading(request, public_id)
-    # Not `body`, whose limit is that of forms.
+    # Reads the stream, because `body` has the limit of forms.
     body = request.read(CHUNK_BYTES + 1)
     try:
         uploads.store_piece(job, number, body)
@@ -197,5 +203,5 @@ def _refused(
 
 
 def _sentence(text: str, status: int = 422) -> HttpResponse:
-    """For the script that uploads, which shows it beside the form."""
+    """A sentence that the uploading script shows beside the form."""
     return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")

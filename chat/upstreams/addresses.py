@@ -1,4 +1,4 @@
-"""Which network addresses a request may connect to. A name is resolved once, and every address is
+"""The network addresses that a request may connect to. A name is resolved once, and every address is
 checked."""
 
 import asyncio
@@ -25,7 +25,7 @@ Lookup: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 # A fixed sentence, so that errors cannot be used to map the network behind this server.
 REFUSED_TEXT = gettext_noop("Connections to this address aren’t allowed.")
 
-# Of a name with more addresses, only the first ones are used.
+# Addresses of one name that are used; the others are ignored.
 MAX_ADDRESSES = 8
 
 # Lookups block a thread each, for as long as the resolver takes. In a pool of their own a dead name
@@ -37,8 +37,8 @@ def _networks(*texts: str) -> tuple[Network, ...]:
     return tuple(ip_network(text) for text in texts)
 
 
-# Never a legitimate LLM server: "this host", link-local, multicast, reserved space, and the
-# addresses at which cloud vendors hand out credentials to whoever asks.
+# Never a legitimate LLM server: "this host", link-local, multicast, reserved space, and the cloud
+# vendors' metadata addresses, which hand out credentials.
 NEVER = _networks(
     "0.0.0.0/8",
     "169.254.0.0/16",
@@ -121,7 +121,7 @@ def _getaddrinfo(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddressPolicy:
-    """What ``UPSTREAM_PRIVATE_NETWORKS`` allows besides public addresses.
+    """The addresses that ``UPSTREAM_PRIVATE_NETWORKS`` allows besides public ones.
 
     ``own_ports`` are the loopback ports of this installation itself (application, database,
     Redis): no rule opens them.

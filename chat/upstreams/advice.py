@@ -1,4 +1,4 @@
-"""What an answer showed about its server, in words, and the settings that it recommends."""
+"""Observed facts about a server, in words, and the settings that they recommend."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def _unknown(heard: ProbeObservation) -> str:
 
 
 class Adviser:
-    """Gives advice that the dialect has an option for, and that would change something."""
+    """Recommends options of the dialect that would change something."""
 
     def __init__(
         self, dialect: Dialect, options: Mapping[str, object], others: Mapping[str, Dialect]

@@ -43,7 +43,7 @@ def shape_of(content_type: str, begun: bytes, *, is_complete: bool) -> Shape | N
     """The shape of the body; ``None`` while more bytes are needed.
 
     Clear bytes decide, because servers label streams as plain text or HTML, and send JSON as a
-    stream. Otherwise the label decides.
+    stream. The label decides in other cases.
     """
     label = content_type.partition(";")[0].strip().lower()
     text = begun.removeprefix(_BYTE_ORDER_MARK).lstrip(_BLANK)

@@ -19,6 +19,7 @@ from chat.dialects.base import Dialect, ModelInfo, UpstreamRequest, next_page
 from chat.dialects.errors import read_error
 from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.answer_facts import Shape, facts_of, shape_of
+from chat.upstreams.egress_proxy import EgressProxy
 from chat.upstreams.failures import (
     UpstreamBroken,
     UpstreamError,
@@ -27,20 +28,16 @@ from chat.upstreams.failures import (
     failure,
     was_never_sent,
 )
-from chat.upstreams.httpx_transport import StockTransport
 from chat.upstreams.redaction import Redactor, credentials_of
 from chat.upstreams.transport import WireTransport
 
-# Our transport, and httpx's own, which serves egress proxies and is the reference in tests.
-TRANSPORTS = ("wire", "stock")
-
-# Of an error's body, as much as a person could read.
+# Bytes read of an error's body: as much as a person could read.
 MAX_ERROR_BYTES = 64 * 1024
 ERROR_BODY_SECONDS = 10.0
 MAX_LIST_BYTES = 8 * 1024 * 1024
 # Pages of a list that are read; missing names can be typed by hand.
 MAX_LIST_PAGES = 10
-# For a list that arrives slowly: longer than any proxy takes.
+# Time for a list that arrives slowly: longer than any proxy takes.
 LIST_SECONDS = 60.0
 # Statuses that say that the server has not started: too many requests, or busy.
 NOT_BEGUN = (429, 503)
@@ -75,34 +72,32 @@ class UpstreamLimits:
 def open_client(
     policy: AddressPolicy,
     trust: ssl.SSLContext | None = None,
-    transport: str = "wire",
     *,
     proxy: str = "",
 ) -> httpx.AsyncClient:
-    """A client for any number of upstreams on one event loop. ``proxy`` needs ``stock``.
+    """A client for any number of upstreams on one event loop. Raises ``ValueError`` for an invalid
+    proxy.
 
     It reads no proxy from the environment, follows no redirect and stores no cookie.
     """
+    return client_over(
+        WireTransport(
+            ssl_context=trust or default_trust(),
+            policy=policy,
+            proxy=EgressProxy.parse(proxy) if proxy else None,
+        )
+    )
+
+
+def client_over(transport: httpx.AsyncBaseTransport) -> httpx.AsyncClient:
     return httpx.AsyncClient(
-        transport=_transport(policy, trust or default_trust(), transport, proxy),
+        transport=transport,
         trust_env=False,
         follow_redirects=False,
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         headers={"User-Agent": "Tributary"},
         timeout=httpx.Timeout(connect=10, write=30, read=120, pool=None),
     )
-
-
-def _transport(
-    policy: AddressPolicy, trust: ssl.SSLContext, name: str, proxy: str
-) -> httpx.AsyncBaseTransport:
-    if name not in TRANSPORTS:
-        raise ValueError(f"UPSTREAM_TRANSPORT is one of {', '.join(TRANSPORTS)}.")
-    if name == "stock":
-        return StockTransport(ssl_context=trust, policy=policy, proxy=proxy)
-    if proxy:
-        raise ValueError("An egress proxy needs the stock transport (UPSTREAM_TRANSPORT=stock).")
-    return WireTransport(ssl_context=trust, resolve=policy.resolve)
 
 
 @functools.cache
@@ -130,8 +125,8 @@ class UpstreamAnswer:
         self._body = body
         self._begun = b""
 
-    async def begin(self) -> None:
-        """Reads until the shape of the body is clear. Raises ``UpstreamRefused`` if it is no
+    async def read_beginning(self) -> None:
+        """Reads until the shape of the body is known. Raises ``UpstreamRefused`` if it is no
         answer."""
         shape: Shape | None = None
         content_type = self.headers.get("content-type", "")
@@ -146,16 +141,16 @@ class UpstreamAnswer:
         self.is_event_stream = shape == "stream"
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives, without the credential. Raises ``UpstreamBroken`` after
-        everything that came before the failure was delivered."""
+        """The body as it arrives, without the credential. Raises ``UpstreamBroken`` after the data
+        before the failure."""
         data, self._begun = self._begun, b""
         while data:
             yield data
             data = self._body.arrived() or await self._body.read()
 
     def arrived(self) -> bytes:
-        """What has arrived since the last chunk, without waiting; for callers that stop reading
-        here."""
+        """The data that has arrived since the last chunk, without waiting; for callers that stop
+        reading here."""
         return self._body.arrived()
 
     async def body(self, limit: int) -> bytes:
@@ -207,7 +202,7 @@ async def _accept(response: httpx.Response, body: "_Body", redactor: Redactor) -
     answer = UpstreamAnswer(response, headers, body)
     try:
         async with asyncio.timeout(body.seconds_to_begin()):
-            await answer.begin()
+            await answer.read_beginning()
     except TimeoutError as error:
         raise _refused("head_timeout", status=status) from error
     except UpstreamBroken as broken:  # Too few bytes arrived to recognise the shape.
@@ -315,13 +310,12 @@ async def _read_file(
 
 
 def _read_models(dialect: Dialect, body: bytes, redactor: Redactor) -> list[ModelInfo]:
-    """The list, or the reason why it is none: servers answer 200 for paths that they do not
-    know."""
+    """The list. Raises the reason if it is none: servers answer 200 for unknown paths."""
     if models := dialect.read_models(body):
         return models
     try:
         data = msgspec.json.decode(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _refused("unreadable") from error
     if isinstance(data, dict) and data.get("error"):
         info = redactor.error(read_error(None, {}, body))
@@ -372,7 +366,7 @@ def _build(
 
 
 def _is_sendable(value: str) -> bool:
-    """Checked before any library does, because errors of libraries quote the value."""
+    """Whether the value can be in a header. Libraries would quote it in their error."""
     return value.isascii() and value.isprintable() and value == value.strip()
 
 
@@ -438,7 +432,7 @@ class _Body:
         self._error: UpstreamError | None = None
 
     async def read(self) -> bytes:
-        """The next bytes, empty at the end. What came before an error is returned first."""
+        """The next bytes, empty at the end. Bytes before an error are returned first."""
         while not self._is_over:
             data = await self._receive()
             self._is_over = not data
@@ -450,7 +444,7 @@ class _Body:
         return b""
 
     def arrived(self) -> bytes:
-        """What can be read without waiting, without errors and the end."""
+        """The data that can be read without waiting, without errors and the end."""
         data = self._take()
         if not data:
             return b""

@@ -8,7 +8,7 @@ from chat.upstreams.client import open_client
 
 
 def configured_policy() -> AddressPolicy:
-    """What ``UPSTREAM_PRIVATE_NETWORKS`` allows, except the ports of this installation itself."""
+    """The addresses that ``UPSTREAM_PRIVATE_NETWORKS`` allows, except the ports of this installation itself."""
     return AddressPolicy.parse(
         settings.UPSTREAM_PRIVATE_NETWORKS, own_ports=frozenset(settings.OWN_PORTS)
     )
@@ -16,11 +16,7 @@ def configured_policy() -> AddressPolicy:
 
 def configured_client(policy: AddressPolicy | None = None) -> httpx.AsyncClient:
     """A client for one event loop; the caller closes it."""
-    return open_client(
-        policy or configured_policy(),
-        transport=settings.UPSTREAM_TRANSPORT,
-        proxy=settings.UPSTREAM_PROXY,
-    )
+    return open_client(policy or configured_policy(), proxy=settings.UPSTREAM_PROXY)
 
 
 def picture_policy() -> AddressPolicy:

@@ -1,4 +1,4 @@
-"""What can go wrong between this application and a server, each in one fixed sentence."""
+"""Failures between this application and a server, each in one fixed sentence."""
 
 import socket
 import ssl
@@ -177,7 +177,7 @@ _STOCK_CUT_TEXTS = ("peer closed connection", "Server disconnected")
 
 
 class UpstreamError(Exception):
-    """Something went wrong at the server; ``info`` says what, in words for people."""
+    """An error of the server, described for people in ``info``."""
 
     def __init__(self, info: ErrorInfo) -> None:
         super().__init__(info.code or info.kind)
@@ -205,8 +205,7 @@ class UpstreamBroken(UpstreamError):
 
 
 def failure(code: str, *, status: int | None = None) -> ErrorInfo:
-    """The error for one of the codes in ``FAILURES``, which know better than their kind whether to try
-    again."""
+    """The error for one of the codes in ``FAILURES``, which say whether to try again."""
     found = FAILURES[code]
     info = errors.error_of(found.kind, found.message, code=code)
     return replace(info, status=status, retryable=found.is_retryable)

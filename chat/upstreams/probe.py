@@ -2,57 +2,51 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from typing import Literal
 
 import httpx
 from django.utils.translation import gettext, gettext_noop, ngettext
 
-from chat.dialects import DIALECTS
-from chat.dialects.base import Dialect, ModelInfo, Prompt, ToolDefinition, UserTurn
-from chat.dialects.event_counts import Seen, cleaned_kind, merged
+from chat.dialects.base import ModelInfo
+from chat.dialects.event_counts import Seen
 from chat.events import ErrorInfo
 from chat.upstreams.addresses import AddressPolicy
-from chat.upstreams.advice import Advice, Adviser, Fact, facts_of, tool_fact
-from chat.upstreams.client import UpstreamLimits, default_trust, join_url, list_models, stream
+from chat.upstreams.advice import Advice, Fact, facts_of, tool_fact
+from chat.upstreams.client import UpstreamLimits, default_trust, join_url, list_models
+from chat.upstreams.corrections import (
+    CorrectionSearch,
+    other_listeners,
+    other_scheme,
+)
 from chat.upstreams.failures import (
-    UpstreamBroken,
     UpstreamError,
-    UpstreamRefused,
     error_of,
-    failure,
 )
-from chat.upstreams.redaction import Redactor, credentials_of
-from chat.upstreams.stream_probe import ProbeObservation, StreamProbe
+from chat.upstreams.probe_requests import (
+    MAX_TOKENS,
+    MAX_TOOL_TOKENS,
+    PROBE_LIMITS,
+    QUESTION,
+    TOOL,
+    TOOL_QUESTION,
+    ModelRequests,
+    ProbeTarget,
+)
+from chat.upstreams.stream_probe import ProbeObservation
 from chat.upstreams.transport import connect
-from chat.wire.sse import EventTooLarge
 
-# ``warning``: it works, and the person should know something about it.
+# ``warning``: it works, with a remark.
 State = Literal["running", "ok", "warning", "failed", "skipped"]
+# The setting that a step is about.
+Subject = Literal["address", "key", "model"]
 
-# The questions and the tool are for the model, in the language of most training data.
-QUESTION = "Count from one to ten, in words."
-# Enough for the answer, and for some reasoning before it.
-MAX_TOKENS = 64
-TOOL_QUESTION = "What time is it in Oslo? Use the tool."
-TOOL = ToolDefinition(
-    name="local_time",
-    description="Tells the time of day in a city.",
-    schema={
-        "type": "object",
-        "properties": {"city": {"type": "string"}},
-        "required": ["city"],
-    },
-)
-# A reasoning model makes its call only after its reasoning.
-MAX_TOOL_TOKENS = 512
-# A server may refuse more than one member of a request.
-MAX_MENDINGS = 2
-_TOKEN_LIMITS = ("max_tokens", "max_output_tokens", "max_completion_tokens")
-# A model may have to be loaded first. The whole test ends after this.
-ANSWER_SECONDS = 300.0
-PROBE_LIMITS = UpstreamLimits(connect_seconds=10, head_seconds=240, idle_seconds=60)
+# Errors of a server for a path that it doesn't have.
+_WRONG_PATH = ("not_found", "protocol", "bad_request", "server", "unknown")
+# Errors of a server that expects https for plain http, besides 400.
+_SENT_ELSEWHERE = ("redirect", "not_http", "closed_early")
 LIST_LIMITS = UpstreamLimits(connect_seconds=10, head_seconds=30, idle_seconds=30)
 
 _LABELS = {
@@ -63,6 +57,14 @@ _LABELS = {
     "answer": gettext_noop("Streamed answer"),
     "tools": gettext_noop("Tools"),
 }
+_SUBJECTS: dict[str, Subject] = {
+    "address": "address",
+    "tls": "address",
+    "key": "key",
+    "models": "model",
+    "answer": "model",
+    "tools": "model",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +72,9 @@ class ProbeStep:
     """One line of the test. ``text`` says what was found and, if it failed, what to do; ``detail``
     has technical details.
 
-    Each step comes as ``running`` first, then once with its outcome. ``facts`` are what the server
-    was seen to do, ``advice`` the settings that fit it better.
+    Each step comes as ``running`` first, then once with its outcome. ``facts`` are observations,
+    ``advice`` the settings that fit the server better, and ``correction`` is the base URL at which
+    it answers instead of the tested one.
     """
 
     name: str
@@ -79,25 +82,14 @@ class ProbeStep:
     state: State
     text: str = ""
     detail: str = ""
+    subject: Subject = "address"
+    correction: str = ""
     facts: tuple[Fact, ...] = ()
     advice: tuple[Advice, ...] = ()
     # The kinds of events that came, for the server's counts.
     seen: tuple[Seen, ...] = ()
-    # What the server offers, if this step asked for it.
+    # The server's models, if this step asked for them.
     models: tuple[ModelInfo, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeTarget:
-    """What is tested. ``is_proxied``: an egress proxy makes the connections."""
-
-    base_url: str
-    dialect: Dialect
-    key: str = ""
-    model: str = ""
-    options: Mapping[str, object] = field(default_factory=dict)
-    trust: ssl.SSLContext | None = None
-    is_proxied: bool = False
 
 
 async def probe(
@@ -111,12 +103,14 @@ async def probe(
             yield _step(name, "skipped", gettext("Not tested because an earlier step failed."))
             continue
         yield _step(name, "running")
-        yield replace(await take(), seen=tuple(steps.take_seen()))
+        yield replace(await take(), seen=steps.pop_seen())
 
 
 def _step(name: str, state: State, text: str = "", detail: str = "") -> ProbeStep:
     label = gettext(_LABELS[name])
-    return ProbeStep(name=name, label=label, state=state, text=text, detail=detail)
+    return ProbeStep(
+        name=name, label=label, state=state, text=text, detail=detail, subject=_SUBJECTS[name]
+    )
 
 
 def _failed(name: str, info: ErrorInfo, detail: str = "") -> ProbeStep:
@@ -125,7 +119,7 @@ def _failed(name: str, info: ErrorInfo, detail: str = "") -> ProbeStep:
 
 
 class _Probe:
-    """The steps of one test, and what each leaves for the next."""
+    """The steps of one test, and the results that later ones need."""
 
     def __init__(
         self, client: httpx.AsyncClient, policy: AddressPolicy, target: ProbeTarget
@@ -133,16 +127,14 @@ class _Probe:
         self._client = client
         self._policy = policy
         self._target = target
-        self._secrets = credentials_of(target.dialect, target.key, target.options)
-        self._redactor = Redactor(self._secrets)
+        self._requests = ModelRequests(client, target)
+        self._redactor = self._requests.redactor
+        self._adviser = self._requests.adviser
         self._url = httpx.URL()
         self._models: list[ModelInfo] = []
         self._list_error: UpstreamError | None = None
         self._addresses: list[str] = []
-        self._model = ""
         self._has_answered = False
-        self._learned: list[Advice] = []
-        self._seen: list[Seen] = []
         self.is_over = False
 
     def in_order(self) -> list[tuple[str, Callable[[], Awaitable[ProbeStep]]]]:
@@ -155,10 +147,9 @@ class _Probe:
             ("tools", self.tools),
         ]
 
-    def take_seen(self) -> list[Seen]:
-        """The kinds of events that came since the last time."""
-        seen, self._seen = self._seen, []
-        return seen
+    def pop_seen(self) -> tuple[Seen, ...]:
+        """The kinds of events that have come since the last call."""
+        return self._requests.pop_seen()
 
     # --- address and encryption -----------------------------------------------------
 
@@ -171,7 +162,9 @@ class _Probe:
                 )
             await self._connect(None)
         except (UpstreamError, httpx.TransportError) as error:
-            return self._end("address", error_of(error, has_output=False))
+            info = error_of(error, has_output=False)
+            others = self._other_listeners() if info.code == "connection_refused" else []
+            return await self._end_or_correct("address", info, others)
         text = gettext("The server can be reached.")
         return _step("address", "ok", text, ", ".join(self._addresses))
 
@@ -180,7 +173,7 @@ class _Probe:
             return _step(
                 "tls",
                 "warning",
-                gettext("Plain http: the connection isn’t encrypted."),
+                gettext("Plain HTTP: the connection isn’t encrypted."),
                 _plain_warning(self._host),
             )
         if self._target.is_proxied:
@@ -188,7 +181,10 @@ class _Probe:
         try:
             await self._connect(self._target.trust or default_trust())
         except httpx.TransportError as error:
-            return self._end("tls", error_of(error, has_output=False))
+            info = error_of(error, has_output=False)
+            # An invalid certificate is no reason to do without encryption.
+            others = [other_scheme(self._target.base_url)] if info.code == "tls" else []
+            return await self._end_or_correct("tls", info, others)
         return _step("tls", "ok", gettext("The certificate is valid for this host name."))
 
     async def _connect(self, ssl_context: ssl.SSLContext | None) -> None:
@@ -224,7 +220,7 @@ class _Probe:
             self._models = await self._list(self._target.base_url)
         except UpstreamError as error:
             self._list_error = error
-            return self._key_error(error.info)
+            return await self._key_error(error.info)
         if self._target.key:
             return _step("key", "ok", gettext("The server accepts the API key."))
         return _step("key", "ok", gettext("The server lists its models without an API key."))
@@ -251,18 +247,19 @@ class _Probe:
         names = ", ".join(model.id for model in self._models[:10])
         return replace(_step("models", "ok", text, names), models=tuple(self._models))
 
-    def _key_error(self, info: ErrorInfo) -> ProbeStep:
+    async def _key_error(self, info: ErrorInfo) -> ProbeStep:
         if info.kind in ("auth", "permission"):
             self.is_over = True
             return self._key_refused("key", info)
         if info.kind in ("network", "timeout"):
-            return self._end("key", info)
+            step = await self._end_or_correct("key", info, self._encrypted(info))
+            return replace(step, subject="address")
         return _step("key", "skipped", gettext("Unknown: the model list couldn’t be read."))
 
     def _key_refused(self, name: str, info: ErrorInfo) -> ProbeStep:
         text = (
             gettext(
-                "The server rejects the API key. Enter it again, or create a new one on the server."
+                "The server rejected the API key. Enter it again, or create a new one on the server."
             )
             if self._target.key
             else gettext("The server requires an API key. Enter one in the settings.")
@@ -270,16 +267,13 @@ class _Probe:
         return _step(name, "failed", text, f"HTTP {info.status}: {gettext(info.message)}")
 
     async def _models_error(self, info: ErrorInfo) -> ProbeStep:
-        suggestion = await self._better_base_url(info)
-        if suggestion:
-            self.is_over = True
-            text = gettext(
-                "There is no model list at this address, but there is one at %(address)s. Use that "
-                "as the server’s address."
-            )
-            return _step("models", "failed", text % {"address": suggestion}, gettext(info.message))
+        if info.kind in _WRONG_PATH:
+            correction = await self._search().first(self._encrypted(info), with_paths=True)
+            if correction:
+                self.is_over = True
+                return self._corrected("models", info, correction)
         if info.kind == "not_found":
-            return _step(
+            step = _step(
                 "models",
                 "failed",
                 gettext(
@@ -288,20 +282,50 @@ class _Probe:
                 ),
                 f"HTTP {info.status}",
             )
-        return _failed("models", info)
+        else:
+            step = _failed("models", info)
+        return replace(step, subject="address")
 
-    async def _better_base_url(self, info: ErrorInfo) -> str:
-        """Another base URL of the same server that has a list, for a missing or extra ``/v1``."""
-        if info.kind not in ("not_found", "protocol", "bad_request", "server", "unknown"):
-            return ""
-        base = self._target.base_url.strip().rstrip("/")
-        for other in _neighbours(base):
-            try:
-                if await self._list(other):
-                    return other
-            except UpstreamError:
-                continue
-        return ""
+    # --- the address that was meant ----------------------------------------------------
+
+    def _other_listeners(self) -> list[str]:
+        is_private = all(ip_address(address).is_private for address in self._addresses)
+        places = self._target.places
+        return list(other_listeners(self._target.base_url, places, is_private=is_private))
+
+    def _encrypted(self, info: ErrorInfo) -> list[str]:
+        """The same address with https, if plain http may be the mistake."""
+        is_plain = self._url.scheme == "http" and not self._target.is_proxied
+        may_be = self._url.port is None or info.code in _SENT_ELSEWHERE or info.status == 400
+        return [other_scheme(self._target.base_url)] if is_plain and may_be else []
+
+    def _shortened(self, info: ErrorInfo) -> str:
+        """The base URL without the path of a request. Without a list of models, only another answer
+        could show that the server works there."""
+        has_list = bool(self._models)
+        return "" if has_list or info.kind not in _WRONG_PATH else self._search().shortened
+
+    def _search(self) -> CorrectionSearch:
+        target = self._target
+        path = target.dialect.request(self._requests.prompt(QUESTION, MAX_TOKENS)).path
+        return CorrectionSearch(
+            self._client,
+            base_url=target.base_url,
+            dialect=target.dialect,
+            key=target.key,
+            options=target.options,
+            endpoints=(target.dialect.models_path, path),
+        )
+
+    async def _end_or_correct(self, name: str, info: ErrorInfo, others: Iterable[str]) -> ProbeStep:
+        self.is_over = True
+        correction = await self._search().first(others)
+        return self._corrected(name, info, correction) if correction else _failed(name, info)
+
+    def _corrected(self, name: str, info: ErrorInfo, correction: str) -> ProbeStep:
+        text = gettext("This address doesn’t work, but the server answers at %(address)s.")
+        step = _step(name, "failed", text % {"address": correction}, gettext(info.message))
+        return replace(step, subject="address", correction=correction)
 
     async def _list(self, base_url: str) -> list[ModelInfo]:
         return await list_models(
@@ -316,13 +340,13 @@ class _Probe:
     # --- one answer, and one call of a tool -----------------------------------------------
 
     async def answer(self) -> ProbeStep:
-        self._model = self._target.model or (self._models[0].id if self._models else "")
-        if not self._model and self._target.dialect.models_path:
+        self._requests.model = self._target.model or (self._models[0].id if self._models else "")
+        if not self._requests.model and self._target.dialect.models_path:
             text = gettext("There is no model to ask. Add a name under Additional models.")
             return _step("answer", "skipped", text)
-        prompt = self._prompt(QUESTION, MAX_TOKENS)
+        prompt = self._requests.prompt(QUESTION, MAX_TOKENS)
         try:
-            heard = await self._ask(prompt)
+            heard = await self._requests.ask(prompt)
         except UpstreamError as error:
             return self._answer_error(error.info)
         step = self._verdict(heard)
@@ -335,14 +359,14 @@ class _Probe:
             return _step("tools", "skipped", text)
         if not self._has_answered:
             return _step("tools", "skipped", gettext("Not tested because there was no answer."))
-        prompt = replace(self._prompt(TOOL_QUESTION, MAX_TOOL_TOKENS), tools=(TOOL,))
+        prompt = replace(self._requests.prompt(TOOL_QUESTION, MAX_TOOL_TOKENS), tools=(TOOL,))
         try:
-            heard = await self._ask(prompt)
+            heard = await self._requests.ask(prompt)
         except UpstreamError as error:
             return self._no_tools(error.info)
         if heard.error:
             return self._no_tools(self._redactor.error(heard.error))
-        advice = [*self._learned, *self._adviser().of_call(heard)]
+        advice = [*self._requests.learned, *self._adviser.of_call(heard)]
         text = (
             gettext("The model called the tool it was offered.")
             if heard.calls
@@ -361,78 +385,30 @@ class _Probe:
         )
         return _step("tools", "skipped", text, gettext(info.message))
 
-    async def _ask(self, prompt: Prompt) -> ProbeObservation:
-        """One question. It is asked again as the dialect suggests if the server refuses a member of
-        it. Raises ``UpstreamError``."""
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await self._ask_until_accepted(prompt)
-        except TimeoutError as error:
-            raise UpstreamBroken(failure("head_timeout")) from error
-        except EventTooLarge as error:
-            raise UpstreamBroken(failure("too_large")) from error
-
-    async def _ask_until_accepted(self, prompt: Prompt) -> ProbeObservation:
-        self._learned = []
-        for _ in range(MAX_MENDINGS):
-            try:
-                return await self._listen(prompt)
-            except UpstreamRefused as refusal:
-                mended = self._target.dialect.after_refusal(prompt, refusal.info)
-                if mended is None:
-                    raise
-                advice = self._adviser().of_refusal(mended.options, refusal.info.message)
-                self._learned += [each for each in advice if each not in self._learned]
-                prompt = mended
-        return await self._listen(prompt)
-
-    async def _listen(self, prompt: Prompt) -> ProbeObservation:
-        dialect = self._target.dialect
-        options = {**prompt.options, **prompt.parameters}
-        hearing = StreamProbe(
-            dialect.parser(model=prompt.model, endpoint=self._target.base_url, options=options)
-        )
-        try:
-            async with stream(
-                self._client,
-                base_url=self._target.base_url,
-                request=dialect.request(prompt),
-                headers=dialect.headers(self._target.key, self._target.options),
-                limits=PROBE_LIMITS,
-                redactor=Redactor(self._secrets),
-            ) as answer:
-                return await hearing.listen(answer)
-        finally:
-            cleaned = [cleaned_kind(kind, self._redactor.text) for kind in hearing.heard.seen]
-            self._seen = merged([*self._seen, *cleaned])
-
-    def _prompt(self, question: str, max_tokens: int) -> Prompt:
-        offered = [parameter.name for parameter in self._target.dialect.parameters]
-        limits = [name for name in _TOKEN_LIMITS if name in offered]
-        return Prompt(
-            model=self._model,
-            turns=(UserTurn(text=question),),
-            parameters=dict.fromkeys(limits[:1], max_tokens),
-            options=self._target.options,
-        )
-
     def _answer_error(self, info: ErrorInfo) -> ProbeStep:
         self.is_over = True
         if info.kind in ("auth", "permission"):
-            return self._key_refused("answer", info)
+            return replace(self._key_refused("answer", info), subject="key")
+        shortened = self._shortened(info)
+        if shortened:
+            return self._corrected("answer", info, shortened)
         if info.kind == "not_found":
             text = gettext(
                 "The server doesn’t have the model “%(model)s”, or there is no API at this "
                 "address. Check both, and the API type."
-            ) % {"model": self._model}
+            ) % {"model": self._requests.model}
             return _step("answer", "failed", text, gettext(info.message))
         return _failed("answer", info)
 
     def _verdict(self, heard: ProbeObservation) -> ProbeStep:
         detail = heard.summary()
-        advice = (*self._learned, *self._adviser().of_answer(heard))
+        advice = (*self._requests.learned, *self._adviser.of_answer(heard))
         if heard.error:
-            failed = _failed("answer", self._redactor.error(heard.error), detail)
+            info = self._redactor.error(heard.error)
+            shortened = self._shortened(info)
+            if shortened:
+                return self._corrected("answer", info, shortened)
+            failed = _failed("answer", info, detail)
             return replace(failed, facts=self._cleaned(facts_of(heard)), advice=advice)
         if not heard.has_output:
             text = gettext("The server answered without any text. Check the API type.")
@@ -441,7 +417,7 @@ class _Probe:
         return self._report("answer", self._answered(heard), heard, facts_of(heard), advice)
 
     def _answered(self, heard: ProbeObservation) -> str:
-        if not self._model:
+        if not self._requests.model:
             return (
                 gettext("The server streamed its answer.")
                 if heard.is_event_stream
@@ -452,7 +428,7 @@ class _Probe:
             if heard.is_event_stream
             else gettext("%(model)s answered in one piece: the server doesn’t stream.")
         )
-        return text % {"model": self._model}
+        return text % {"model": self._requests.model}
 
     def _report(
         self,
@@ -468,17 +444,6 @@ class _Probe:
     def _cleaned(self, facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
         return tuple((label, self._redactor.text(value)) for label, value in facts)
 
-    def _adviser(self) -> Adviser:
-        return Adviser(self._target.dialect, self._target.options, DIALECTS)
-
-    def _end(self, name: str, info: ErrorInfo) -> ProbeStep:
-        self.is_over = True
-        return _failed(name, info)
-
-
-# Ends of a base URL that belong to the request, the longest first.
-_TOO_LONG = ("/chat/completions", "/models", "/api/v1", "/v1")
-
 
 class _Knock(asyncio.Protocol):
     """A connection that only shows that it can be made."""
@@ -489,12 +454,6 @@ class _Knock(asyncio.Protocol):
     def close(self) -> None:
         if isinstance(self._transport, asyncio.Transport):
             self._transport.abort()
-
-
-def _neighbours(base: str) -> list[str]:
-    """Base URLs of the same server that people mean when they enter this one."""
-    shorter = [base.removesuffix(end) for end in _TOO_LONG if base.endswith(end)]
-    return shorter or [f"{base}/v1"]
 
 
 def _plain_warning(host: str) -> str:

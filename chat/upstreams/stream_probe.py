@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from django.utils.formats import number_format
 from django.utils.translation import gettext
 
-from chat.dialects.base import Ending, Parser
+from chat.dialects.base import Parser
 from chat.dialects.event_counts import COMMENT, DONE, WHOLE_BODY, EventCounter, Seen, name_of
 from chat.dialects.reading import NotJson, read_json
 from chat.events import (
+    Ending,
     Error,
     ErrorInfo,
     Event,
@@ -29,7 +30,7 @@ from chat.upstreams.failures import UpstreamBroken, failure
 from chat.wire.sse import Decoder, Frame
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
-# Enough to know how a server sends. A model that does not stop is cut off here.
+# These show how a server sends. A model that does not stop is cut off here.
 ENOUGH_DELTAS = 400
 ENOUGH_SECONDS = 20.0
 # How much of the raw text is searched for reasoning in tags.
@@ -42,7 +43,7 @@ _HEARTBEATS = ("ping", "heartbeat", "keepalive", "keep-alive")
 
 @dataclass(kw_only=True)
 class ProbeObservation:
-    """What one answer showed. Seconds count from the moment the request was sent."""
+    """Observations of one answer. Seconds count from the moment the request was sent."""
 
     content_type: str = ""
     is_event_stream: bool = False
@@ -77,7 +78,7 @@ class ProbeObservation:
 
     @property
     def is_lump(self) -> bool | None:
-        """Whether everything came at once; ``None`` if too little came to tell."""
+        """Whether everything came at once; ``None`` if there was too little."""
         if self.deltas < 5:
             return None
         return self.reads_with_deltas == 1
@@ -94,19 +95,19 @@ class ProbeObservation:
 
 
 class StreamProbe:
-    """Reads one answer through the dialect's parser. What came before an error is kept."""
+    """Reads one answer through the dialect's parser. Parts before an error are kept."""
 
     def __init__(self, parser: Parser) -> None:
         self.heard = ProbeObservation()
         self._parser = parser
-        self._tally = EventCounter()
+        self._tally = EventCounter(keeps_content=True)
         self._started = time.monotonic()
         self._texts: list[str] = []
         self._text_size = 0
 
     async def listen(self, answer: UpstreamAnswer) -> ProbeObservation:
-        """Reads the answer. Raises ``UpstreamError`` and ``EventTooLarge``, after recording what
-        came before."""
+        """Reads the answer. Raises ``UpstreamError`` and ``EventTooLarge`` after recording the part
+        before."""
         self.heard.content_type = answer.headers.get("content-type", "")
         self.heard.is_event_stream = answer.is_event_stream
         try:

@@ -8,13 +8,15 @@ CPU.
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import TypeAlias, TypeVar
 
 import httptools
 import httpx
 
-from chat.upstreams.addresses import AddressRefused
+from chat.upstreams.addresses import AddressPolicy, AddressRefused, literal
+from chat.upstreams.egress_proxy import EgressProxy
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)
@@ -44,18 +46,25 @@ class WireTransport(httpx.AsyncBaseTransport):
     """``httpx.ConnectError`` and ``ConnectTimeout`` mean that nothing was sent. After any other
     error the server may have accepted the request."""
 
-    def __init__(self, *, ssl_context: ssl.SSLContext, resolve: Resolve) -> None:
+    def __init__(
+        self,
+        *,
+        ssl_context: ssl.SSLContext,
+        policy: AddressPolicy,
+        proxy: EgressProxy | None = None,
+    ) -> None:
         self._ssl_context = ssl_context
-        self._resolve = resolve
+        self._policy = policy
+        self._proxy = proxy
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         timeouts = request.extensions.get("timeout", {})
-        message = _request_head(request) + await request.aread()
+        message = self._head(request) + await request.aread()
         exchange = await self._connect(request, timeouts.get("connect"))
         try:
             await exchange.send(message, timeouts.get("write"))
             await exchange.wait_for_head(timeouts.get("read"))
-        except BaseException:  # Also when it is cancelled: nothing else has the socket yet.
+        except BaseException:  # CancelledError, too: nothing else has the socket yet.
             exchange.abort()
             raise
         return httpx.Response(
@@ -65,7 +74,7 @@ class WireTransport(httpx.AsyncBaseTransport):
             extensions={
                 "http_version": b"HTTP/" + exchange.http_version.encode("ascii"),
                 "reason_phrase": b"".join(exchange.reason),
-                "arrived": exchange.take,
+                "arrived": exchange.take_arrived,
             },
         )
 
@@ -74,14 +83,64 @@ class WireTransport(httpx.AsyncBaseTransport):
         if url.scheme not in ("http", "https"):
             raise httpx.UnsupportedProtocol("only http and https are spoken here")
         is_tls = url.scheme == "https"
+        host, port = url.raw_host.decode("ascii"), url.port or (443 if is_tls else 80)
+        ssl_context = self._ssl_context if is_tls else None
+        if self._proxy is not None:
+            return await self._connect_through(
+                self._proxy, request.method, host, port, ssl_context, seconds
+            )
         return await connect(
             lambda: WireExchange(request.method),
-            url.raw_host.decode("ascii"),
-            url.port or (443 if is_tls else 80),
-            resolve=self._resolve,
-            ssl_context=self._ssl_context if is_tls else None,
+            host,
+            port,
+            resolve=self._policy.resolve,
+            ssl_context=ssl_context,
             seconds=seconds,
         )
+
+    async def _connect_through(
+        self,
+        proxy: EgressProxy,
+        method: str,
+        host: str,
+        port: int,
+        ssl_context: ssl.SSLContext | None,
+        seconds: float | None,
+    ) -> "WireExchange":
+        """The proxy resolves names, so only an address that stands in the URL is checked here."""
+        async with _connecting(seconds):
+            if address := literal(host):
+                self._policy.check(str(address), port)
+            if ssl_context is None:
+                return await _open(lambda: WireExchange(method), proxy.host, proxy.port)
+            tunnel = await _open(lambda: WireExchange("CONNECT"), proxy.host, proxy.port)
+            try:
+                await tunnel.ask_for_tunnel(proxy.connect_head(host, port))
+                return await tunnel.start_tls(WireExchange(method), ssl_context, host)
+            except BaseException:  # CancelledError, too: nothing else has the socket yet.
+                tunnel.abort()
+                raise
+
+    def _head(self, request: httpx.Request) -> bytes:
+        if self._proxy is None or request.url.scheme == "https":
+            return _request_head(request, request.url.raw_path)
+        url = request.url
+        whole = url.raw_scheme + b"://" + url.netloc + url.raw_path
+        return _request_head(request, whole, self._proxy.headers)
+
+
+@asynccontextmanager
+async def _connecting(seconds: float | None) -> AsyncIterator[None]:
+    """Raises ``httpx.ConnectError`` or ``httpx.ConnectTimeout``; the reason is its cause."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise httpx.ConnectTimeout("no connection in time") from error
+    except AddressRefused as error:
+        raise httpx.ConnectError(str(error)) from error
+    except OSError as error:
+        raise httpx.ConnectError("no connection") from error
 
 
 async def connect(
@@ -96,16 +155,9 @@ async def connect(
     """Connects to one of the addresses that ``resolve`` returned; the name is used for certificate
     and SNI. ``seconds`` covers lookup, connect and handshake together. Raises
     ``httpx.ConnectError`` or ``httpx.ConnectTimeout``; the reason is its cause."""
-    try:
-        async with asyncio.timeout(seconds):
-            addresses = await resolve(host, port)
-            return await _dial(factory, addresses, host, port, ssl_context, seconds)
-    except TimeoutError as error:
-        raise httpx.ConnectTimeout("no connection in time") from error
-    except AddressRefused as error:
-        raise httpx.ConnectError(str(error)) from error
-    except OSError as error:
-        raise httpx.ConnectError("no connection") from error
+    async with _connecting(seconds):
+        addresses = await resolve(host, port)
+        return await _dial(factory, addresses, host, port, ssl_context, seconds)
 
 
 async def _dial(
@@ -121,20 +173,20 @@ async def _dial(
     for address in addresses[:-1]:
         try:
             async with asyncio.timeout(share):
-                return await _open(factory, address, host, port, ssl_context)
+                return await _open(factory, address, port, host, ssl_context)
         except ssl.SSLError:
             raise  # The server was reached, so another address would not be more trustworthy.
         except OSError:
             continue
-    return await _open(factory, addresses[-1], host, port, ssl_context)
+    return await _open(factory, addresses[-1], port, host, ssl_context)
 
 
 async def _open(
     factory: Callable[[], ProtocolT],
     address: str,
-    host: str,
     port: int,
-    ssl_context: ssl.SSLContext | None,
+    host: str = "",
+    ssl_context: ssl.SSLContext | None = None,
 ) -> ProtocolT:
     loop = asyncio.get_running_loop()
     if ssl_context is None:
@@ -151,13 +203,14 @@ async def _open(
     return protocol
 
 
-def _request_head(request: httpx.Request) -> bytes:
+def _request_head(
+    request: httpx.Request, target: bytes, proxy_headers: Iterable[bytes] = ()
+) -> bytes:
     if "transfer-encoding" in request.headers:
         raise httpx.LocalProtocolError("a request body is sent whole, with its length")
-    target = request.url.raw_path
     if not _NAME.fullmatch(request.method.encode("utf-8")) or not _TARGET.fullmatch(target):
         raise httpx.LocalProtocolError("the request line cannot be sent")
-    lines = [b"%s %s HTTP/1.1" % (request.method.encode("ascii"), target)]
+    lines = [b"%s %s HTTP/1.1" % (request.method.encode("ascii"), target), *proxy_headers]
     for name, value in request.headers.raw:
         if not _NAME.fullmatch(name) or _LINE_BREAK.search(value):
             # The value is not repeated, because it may be the key.
@@ -184,9 +237,9 @@ class WireExchange(asyncio.Protocol):
     """One request and its response on one connection. Used by one task: ``send``,
     ``wait_for_head``, then ``read`` until it returns nothing.
 
-    What arrived before an error is returned before the error is raised. The one exception is a
-    reset over TLS while the reader is more than ``MAX_QUEUED_BYTES`` behind: what asyncio has not
-    decrypted by then is lost.
+    Data that arrived before an error is returned before the error is raised, except after a reset
+    over TLS while the reader is more than ``MAX_QUEUED_BYTES`` behind: bytes that asyncio has not
+    decrypted by then are lost.
     """
 
     def __init__(self, method: str) -> None:
@@ -202,6 +255,7 @@ class WireExchange(asyncio.Protocol):
         self._overhead_bytes = 0
         self._informational = 0
         self._is_head_request = method == "HEAD"
+        self._is_tunnel = method == "CONNECT"
         self._has_head = False
         self._is_framed = False
         self._is_done = False
@@ -236,6 +290,32 @@ class WireExchange(asyncio.Protocol):
                 raise self._error
             await self._wait_for_data(seconds)
 
+    async def ask_for_tunnel(self, head: bytes) -> None:
+        """Has the proxy connect to the server. Raises ``httpx.ProxyError``: nothing was sent to it."""
+        try:
+            await self.send(head, None)
+            await self.wait_for_head(None)
+        except httpx.TransportError as error:
+            raise httpx.ProxyError("the proxy closed the connection") from error
+        if not 200 <= self.status < 300:
+            raise httpx.ProxyError(f"the proxy refused to connect ({self.status})")
+
+    async def start_tls(
+        self, inner: "WireExchange", ssl_context: ssl.SSLContext, host: str
+    ) -> "WireExchange":
+        """Begins TLS with the server behind the tunnel, for another exchange on this connection."""
+        assert self._transport is not None
+        transport = await self._loop.start_tls(
+            self._transport,
+            inner,
+            ssl_context,
+            server_hostname=host,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS,
+        )
+        assert transport is not None
+        inner.connection_made(transport)
+        return inner
+
     async def read(self, seconds: float | None) -> bytes:
         """Everything that has arrived since the last call; empty at the end of the body."""
         while not self._queue:
@@ -244,9 +324,9 @@ class WireExchange(asyncio.Protocol):
             if self._is_done:
                 return b""
             await self._wait_for_data(seconds)
-        return self.take()
+        return self.take_arrived()
 
-    def take(self) -> bytes:
+    def take_arrived(self) -> bytes:
         """Everything that has arrived since the last call, without waiting. Empty does not mean the
         end."""
         if not self._queue:
@@ -394,6 +474,10 @@ class WireExchange(asyncio.Protocol):
                 self._refuse("too many informational answers")
             return
         self.status = status
+        if self._is_tunnel:
+            # The connection stays, and what follows belongs to the server.
+            self._has_head = self._is_done = True
+            raise _StopParsing
         self._is_framed = self._read_framing()
         self._has_head = True
         if self._is_head_request:

@@ -1,4 +1,4 @@
-"""What all pages share: decorators, error pages, form fields, responses, template tags.
+"""Code shared by all pages: decorators, error pages, form fields, responses, template tags.
 
 It must not import a feature.
 """

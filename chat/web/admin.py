@@ -1,67 +1,37 @@
-"""Base classes of the administration: who may look. Looking changes nothing and is recorded."""
+"""Base classes of the administration: who may read. Reading changes nothing and is recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.admin.views.main import SEARCH_VAR
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import Count, Model, OuterRef, Subquery
 from django.db.models.constants import LOOKUP_SEP
 from django.db.models.functions import Coalesce
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.formats import number_format
 from django.utils.functional import Promise
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator, capfirst
 from django.utils.translation import gettext
 
-from chat.access import NOT_HERE, may_read
-from chat.models import AuditEvent, Conversation, User
+from chat import access
+from chat.access import NOT_HERE
+from chat.models import AuditEvent, Conversation
 from chat.web.tags import when
-
-# Search words are recorded as evidence, cut to a length that holds no copy of a pasted text.
-WORDS_LIMIT = 200
-
-
-@contextmanager
-def reading(actor: User, conversation: Conversation, **detail: object) -> Iterator[bool]:
-    """A transaction in which to read the conversation. Yields whether an audit row was needed.
-
-    The audit row is written first, so nothing is read without it; if rendering fails, nothing was
-    shown and the row is rolled back. There is no row for a conversation that the administrator can
-    read in the application itself.
-    """
-    with transaction.atomic():
-        is_recorded = not may_read(actor, conversation)
-        if is_recorded:
-            AuditEvent.objects.record(
-                actor,
-                "conversation.read_by_administrator",
-                subject=conversation.owner,
-                target=f"conversation {conversation.public_id}",
-                visibility=conversation.visibility,
-                **detail,
-            )
-        yield is_recorded
-
-
-def record_search(actor: User, words: str) -> None:
-    """Records a search. A search through other people's messages reveals something about them,
-    too."""
-    AuditEvent.objects.record(
-        actor, "conversation.search_by_administrator", words=words[:WORDS_LIMIT]
-    )
-
-
-# --- what all records of the administration have in common ---------------------------------------
 
 # A hostile value may be megabytes long; a cell of a list must not be.
 CELL_LENGTH = 300
+# Search words are recorded as evidence, cut to a length that holds no copy of a pasted text.
+SEARCHED_LENGTH = 200
 
 
 def cell(text: object) -> str:
@@ -91,6 +61,19 @@ def time_column(name: str, label: str | Promise) -> Callable[[Any], SafeString |
     return column
 
 
+def column(
+    attribute: str, label: str | Promise, *, ordering: str = ""
+) -> Callable[[Any, Any], str | int]:
+    """A method of `AdministratorsOnly`: the column of an attribute, a number or a text."""
+
+    @admin.display(description=label, ordering=ordering or attribute)
+    def shown(_: admin.ModelAdmin, row: Any) -> str | int:
+        value = getattr(row, attribute)
+        return value if isinstance(value, int) else cell(value)
+
+    return shown
+
+
 class AdministratorsOnly(admin.ModelAdmin):
     """Permissions follow the one flag "administrator"; permission rows are not used. Nothing is
     added, changed or deleted unless a subclass allows it."""
@@ -102,7 +85,6 @@ class AdministratorsOnly(admin.ModelAdmin):
     summary: str | Promise = ""
     # The name of the list, where that of the rows does not say it.
     plural: str | Promise = ""
-    # Beside its name in the sidebar.
     icon = "list"
 
     def changelist_view(
@@ -131,6 +113,17 @@ class AdministratorsOnly(admin.ModelAdmin):
         if obj is not None:
             context |= {"title": self.title_of(obj), "subtitle": None}
         return super().render_change_form(request, context, add, change, form_url, obj)
+
+    def history_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        extra_context: dict[str, object] | None = None,
+    ) -> HttpResponse:
+        """The history of a record that can be changed here; the page names the record."""
+        if not self.has_change_permission(request):
+            raise Http404(NOT_HERE)
+        return super().history_view(request, object_id, extra_context)
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allows only the lookups of the page's own filters. Django allows every column, so a list
@@ -161,16 +154,90 @@ class AdministratorsOnly(admin.ModelAdmin):
         return False
 
 
-class RecordsSearches(admin.ModelAdmin):
-    """For lists whose search reveals something about people's messages."""
+class ReadsConversations(AdministratorsOnly):
+    """Records of which a page shows content of a conversation. The conversation's rules apply:
+    others than its people give a reason first, and each reading is recorded."""
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, object] | None = None
+    page_template: str
+
+    def find(self, request: HttpRequest, key: int) -> Any:
+        """The record, without its content. Raises ``Http404``."""
+        record = self.get_queryset(request).filter(pk=key).first()
+        if record is None:
+            raise Http404(NOT_HERE)
+        return record
+
+    def conversation_of(self, record: Any) -> Conversation:
+        raise NotImplementedError
+
+    def detail_of(self, request: HttpRequest, record: Any) -> dict[str, object]:
+        """The record's description in the audit log."""
+        raise NotImplementedError
+
+    def read(self, request: HttpRequest, record: Any) -> dict[str, object]:
+        """The content, for the template. Expensive values are functions, which are called later."""
+        raise NotImplementedError
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, object] | None = None,
     ) -> HttpResponse:
-        words = request.GET.get(SEARCH_VAR, "").strip()
-        if words and self.has_view_permission(request):
-            record_search(request.user, words.replace("\x00", ""))
-        return super().changelist_view(request, extra_context)
+        """Shows the content instead of a form. The audit row is written first, so nothing is read
+        without it; if reading fails, nothing was shown and the row is rolled back. There is none
+        for content that the administrator can read in the application itself."""
+        if object_id is None or not self.has_view_permission(request):
+            raise PermissionDenied
+        if request.method not in ("GET", "HEAD"):
+            return HttpResponseNotAllowed(["GET", "HEAD"])
+        record = self.find(request, object_key(object_id))
+        conversation = self.conversation_of(record)
+        with transaction.atomic():
+            reading = access.reading_of(request.user, conversation)
+            if reading is None:
+                return _ask_for_reason(request, conversation)
+            if reading.reason is not None:
+                AuditEvent.objects.record(
+                    request.user,
+                    "conversation.read_by_administrator",
+                    subject=conversation.owner,
+                    target=f"conversation {conversation.public_id}",
+                    visibility=conversation.visibility,
+                    **self.detail_of(request, record),
+                )
+            content = self.read(request, record)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "list_name": self.list_name,
+            "title": capfirst(self.opts.verbose_name),
+            "conversation": conversation,
+            "reading": reading,
+            **content,
+            **(extra_context or {}),
+        }
+        response = TemplateResponse(request, self.page_template, context)
+        response["Cache-Control"] = "no-store"
+        return response
+
+
+def _ask_for_reason(request: HttpRequest, conversation: Conversation) -> HttpResponse:
+    address = reverse("administrator_open", args=[conversation.public_id])
+    return redirect(f"{address}?{urlencode({'next': request.get_full_path()})}")
+
+
+def searched_words(text: str) -> str:
+    """The words of a search, as they are searched for and recorded."""
+    return " ".join(text.replace("\x00", " ").split())[:SEARCHED_LENGTH].strip()
+
+
+def conversation_name(conversation: Conversation, *, is_readable: bool) -> str:
+    """A conversation in a list: its title if it is readable (`access.is_readable`), else its id."""
+    if not is_readable:
+        return str(conversation.public_id)
+    return cell(conversation.title) or gettext("Untitled")
 
 
 def changed_values(form: object, names: list[str]) -> dict[str, dict[str, object]]:

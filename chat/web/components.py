@@ -148,7 +148,7 @@ def badge(label: object, tone: str = "", icon: str = "", **attrs: object) -> Saf
 def notice(
     content: str, tone: str = "", icon: str = "", *, title: str = "", **attrs: object
 ) -> SafeString:
-    """What happened, in a sentence or two, with an icon. ``tone`` as for a badge."""
+    """A notice of one or two sentences, with an icon. ``tone`` as for a badge."""
     return _render(
         "notice",
         {
@@ -198,7 +198,7 @@ def save_bar(content: str) -> SafeString:
 
 @register.simple_block_tag
 def empty_state(content: str, text: str, icon: str = "", *, title: str = "") -> SafeString:
-    """What will be here, in one sentence; the content is the one button."""
+    """The state of an empty list: one sentence on what will be here; the content is the one button."""
     return _render(
         "empty_state", {"content": content, "text": text, "icon_name": icon, "title": title}
     )

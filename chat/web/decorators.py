@@ -39,6 +39,22 @@ def login_required(view: View[Parameters]) -> View[Parameters]:
     return gated
 
 
+def login_required_in_background(view: View[Parameters]) -> View[Parameters]:
+    """`login_required` for what a page fetches by itself: a page whose session has ended stays, because its
+    connection tells it, and it keeps the draft."""
+    gated = login_required(view)
+
+    @wraps(view)
+    def quiet(
+        request: HttpRequest, *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> HttpResponse:
+        if request.htmx and not request.user.is_authenticated:
+            return HttpResponse(status=401)
+        return gated(request, *args, **kwargs)
+
+    return quiet
+
+
 def post_action(
     load: Callable[..., Record],
     refuse: Refuse[Record],
@@ -116,7 +132,7 @@ PREFIX = "/preview/"
 
 
 def frames_previews(view: View[Parameters]) -> View[Parameters]:
-    """For pages that contain previews and diagrams: their policy allows framing those, and nothing
+    """Lets a page contain previews and diagrams: its policy allows framing those, and nothing
     else."""
 
     @wraps(view)
@@ -133,7 +149,7 @@ def frames_previews(view: View[Parameters]) -> View[Parameters]:
 
 
 def administrators_only(view: View[Parameters]) -> View[Parameters]:
-    """For pages whose addresses everyone may know: other users are told that they lack access."""
+    """Lets administrators see a page. Its address is no secret: others are told that they lack access."""
 
     @wraps(view)
     def guarded(

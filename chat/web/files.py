@@ -30,7 +30,7 @@ def may_be_shown(facts: PictureFacts | None) -> bool:
     return facts is not None and facts.has_at_most(settings.PICTURE_PIXELS)
 
 
-def picture_name(name: str) -> str:
+def file_name(name: str) -> str:
     """A file's name for people: without folders and invisible characters."""
     last = re.split(r"[/\\]", name)[-1]
     shown = " ".join(without_hidden(last.replace("\n", " ")).split()).strip(". ")
@@ -113,7 +113,7 @@ def archive_response(body: bytes, name: str) -> HttpResponse:
 
 
 def _guarded(response: HttpResponse, name: str, *, is_shown: bool) -> HttpResponse:
-    disposition = content_disposition_header(not is_shown, picture_name(name))
+    disposition = content_disposition_header(not is_shown, file_name(name))
     response["Content-Disposition"] = disposition or "attachment"
     response["Content-Security-Policy"] = POLICY
     response["X-Content-Type-Options"] = "nosniff"

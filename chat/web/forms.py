@@ -32,7 +32,7 @@ class JsonField(WordsField):
         return _object_or_list(text) if text else None
 
     def prepare_value(self, value: Json) -> str | None:
-        """What was typed is shown unchanged; a stored value is indented for reading."""
+        """The typed text unchanged, or a stored value indented for reading."""
         if value is None or isinstance(value, str):
             return value
         return json.dumps(value, ensure_ascii=False, indent=2)

@@ -35,7 +35,7 @@ from chat.models import Run, User
 from chat.web.time_zone import person_time_zone
 from chat.web.views import busy, unavailable
 
-# What a page may say of itself.
+# Headers that a page may set.
 HEADERS = ("HX-Request", "HX-Current-URL", "X-Room-Position")
 # A message is some milliseconds of Python, and threads share one processor; more threads would only
 # hold more connections to the database.
@@ -63,12 +63,12 @@ class PostRequest(ASGIRequest):
         for name in HEADERS:
             if name in post.headers:
                 self.META[f"HTTP_{name.upper().replace('-', '_')}"] = post.headers[name]
-        # What scripts of the page have set since the websocket was opened. The session is not among it.
+        # Cookies that scripts of the page have set since the websocket was opened; never the session.
         self.COOKIES = {**self.COOKIES, **_cookies_of(post)}
         self._files: MultiValueDict[str, Any] = MultiValueDict()
         self.POST = _fields_of(post)
         self.htmx = HtmxDetails(self)
-        # For the forms in the answer.
+        # Makes the CSRF token for the forms in the answer.
         CsrfViewMiddleware(_nothing).process_request(self)
 
 
@@ -92,7 +92,7 @@ def _nothing(request: HttpRequest) -> HttpResponse:
 
 
 def note_begun(request: HttpRequest, run: Run) -> None:
-    """A view has queued this run: the tab whose websocket brought the form follows it at once."""
+    """Stores that a view has queued this run, which the form's tab follows at once."""
     if isinstance(request, PostRequest) and not run.is_repeated:
         request.begun = run
 
@@ -118,7 +118,7 @@ def respond_with(*routes: str) -> Respond:
 
 
 def _respond(post: Post, visitor: Visitor, routes: tuple[str, ...]) -> Answer:
-    """In a database thread."""
+    """Answers a form, in a database thread."""
     request = PostRequest(post, visitor)
 
     def view(request: PostRequest) -> HttpResponse:
@@ -154,14 +154,14 @@ def _answer_of(request: PostRequest, view: Any) -> Answer:
 
 
 def _with_error_pages(view: Any) -> Any:
-    """As Django and our middleware answer requests."""
+    """Turns errors into responses as Django and our middleware do."""
 
     def respond(request: PostRequest) -> HttpResponse:
         try:
             response: HttpResponse = view(request)
         except Exception as error:
             if is_database_unavailable(error):
-                return unavailable(request)
+                return unavailable(request, error)
             response = response_for_exception(request, error)
         return response
 

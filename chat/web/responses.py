@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from django.forms import BaseForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -22,6 +23,12 @@ def beside_room(
     context = {"conversation": conversation, "in_panel": is_panel, **context}
     context["frame"] = IN_PANEL if is_panel else "base/beside.html"
     return render(request, template, context)
+
+
+def form_page(request: HttpRequest, template: str, form: BaseForm, **context: Any) -> HttpResponse:
+    """A page with a form. One that was sent and is shown again was refused, which is a 422."""
+    status = 422 if form.is_bound else 200
+    return render(request, template, {"form": form, **context}, status=status)
 
 
 def refusal_patch(

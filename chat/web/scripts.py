@@ -14,7 +14,7 @@ from django.utils.translation import get_language
 from django.utils.translation.trans_real import DjangoTranslation
 from django.views.i18n import JSONCatalog
 
-# As our scripts write them: at the beginning of a line, with a relative path.
+# Imports as our scripts write them: at the beginning of a line, with a relative path.
 _IMPORT = re.compile(r"""^(?:import|export)\b[^;"']*?["'](\.{1,2}/[^"']+)["'];""", re.MULTILINE)
 
 

@@ -10,7 +10,7 @@ from chat.models import ProjectColor, User
 from chat.web.decorators import administrators_only
 from chat.web.tags import AVATAR_HUES
 
-# One for each hue.
+# A name for each hue.
 NAMES = ("Ana Lima", "Ben Okafor", "Cho", "Dana Roy", "Eva Ek", "Finn Berg", "Gita Rao", "Hana Ito")
 
 
@@ -27,7 +27,7 @@ class SampleForm(forms.Form):
 
 
 class SampleChoiceForm(forms.Form):
-    """For the combobox."""
+    """A combobox."""
 
     model = forms.ChoiceField(
         widget=forms.Select(attrs={"aria-label": "Model"}),

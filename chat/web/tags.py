@@ -1,4 +1,4 @@
-"""What all templates share: icons, form fields, avatars, times, and links that mark the current
+"""Tags shared by all templates: icons, form fields, avatars, times, and links that mark the current
 page."""
 
 from __future__ import annotations

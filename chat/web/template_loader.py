@@ -16,7 +16,7 @@ from django.template.loaders import filesystem
 
 SPACE = '{{ " " }}'
 _COMMENT = re.compile(r"\{#.*?#\}|\{%\s*comment\b.*?\{%\s*endcomment\s*%\}", re.DOTALL)
-# What a source consists of; what no pattern matches is text.
+# The parts of a source; text is everything that no pattern matches.
 _PART = re.compile(
     r"""
     (?P<kept> \{%\s*blocktranslate\b .*? \{%\s*endblocktranslate\s*%\} )

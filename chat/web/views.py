@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.defaultfilters import filesizeformat
 from django.template.loader import render_to_string
 from django.utils.cache import patch_vary_headers
 from django.utils.deprecation import MiddlewareMixin
@@ -15,7 +17,12 @@ from django.views.decorators.http import require_GET
 
 from chat.access import NOT_HERE
 from chat.core.deadline import is_over
-from chat.core.errors import is_database_unavailable
+from chat.core.errors import (
+    FilesUnavailable,
+    is_database_unavailable,
+    is_storage_full,
+    no_room,
+)
 
 FORBIDDEN = gettext_lazy("You don’t have access. Ask an administrator.")
 CSRF_FAILED = gettext_lazy(
@@ -23,14 +30,15 @@ CSRF_FAILED = gettext_lazy(
     "again."
 )
 BAD_REQUEST = gettext_lazy("The server couldn’t read this request. Reload the page and try again.")
-TOO_LARGE = gettext_lazy("This is too large to send.")
+TOO_LARGE = gettext_lazy("That’s too large to send. The limit is %(size)s.")
 AWAY = gettext_lazy(
     "The database isn’t responding. Your text is still in the form: go back and try again; nothing "
     "is sent twice."
 )
-# For programs and proxies; people try again by themselves.
+# Seconds until programs and proxies try again; people do so by themselves.
 AWAY_SECONDS = 5
-# Where scripts run, the composer keeps the text and sends it again (static/conversations/send_again.js).
+# Shown without scripts; with them, the composer keeps the text and sends it again
+# (static/conversations/send_again.js).
 BUSY = gettext_lazy(
     "The server is busy, so your message wasn’t sent. Your text is still in the form: go back and send "
     "it again in a moment."
@@ -48,9 +56,10 @@ def _answer(
         response = HttpResponse(render_to_string("base/notice.html", {"reason": reason}))
         response["HX-Retarget"] = "#toasts"
         response["HX-Reswap"] = "beforeend"
+    elif status in (403, 404) and request.method == "GET" and _is_signed_in(request):
+        context = {"reason": reason, "frame": "base/error_inside.html"}
+        response = HttpResponse(render_to_string(template, context, request))
     else:
-        # Rendered without the request: a token in the page would make every response different, and
-        # "does not exist" and "not yours" must be the same to the byte.
         response = HttpResponse(render_to_string(template, {"reason": reason}))
     response.status_code = status
     response["Cache-Control"] = "no-store"
@@ -58,9 +67,16 @@ def _answer(
     return response
 
 
+def _is_signed_in(request: HttpRequest) -> bool:
+    # A request that a middleware refused has no user yet.
+    user = getattr(request, "user", None)
+    return user is not None and user.is_authenticated
+
+
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if isinstance(exception, RequestDataTooBig):
-        return _answer(request, 413, "400.html", TOO_LARGE)
+        size = filesizeformat(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        return _answer(request, 413, "400.html", TOO_LARGE % {"size": size})
     return _answer(request, 400, "400.html", BAD_REQUEST)
 
 
@@ -84,8 +100,10 @@ def broken(request: HttpRequest) -> HttpResponse:
     return HttpResponse(render_to_string("500.html", {"reason": BROKEN}), status=500)
 
 
-def unavailable(request: HttpRequest) -> HttpResponse:
-    """Says nothing of the user or the page: the database does not answer."""
+def unavailable(request: HttpRequest, error: Exception | None = None) -> HttpResponse:
+    """Says nothing of the user or the page: the database does not answer, or has no room."""
+    if error is not None and is_storage_full(error):
+        return _answer(request, 507, "503.html", no_room())
     response = _answer(request, 503, "503.html", AWAY)
     response["Retry-After"] = str(AWAY_SECONDS)
     return response
@@ -102,7 +120,7 @@ def busy(request: HttpRequest, seconds: int) -> HttpResponse:
 
 
 class DatabaseUnavailable(MiddlewareMixin):
-    """Answers requests with 503 when the database does not respond.
+    """Answers requests with 503 when the database, or the storage for files, does not respond.
 
     Actions that must keep a draft handle this themselves. This covers everything before them, such
     as loading the session, and requests that waited behind others for a database connection.
@@ -112,7 +130,9 @@ class DatabaseUnavailable(MiddlewareMixin):
         return unavailable(request) if is_over() else None
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        return unavailable(request) if is_database_unavailable(exception) else None
+        if isinstance(exception, FilesUnavailable):
+            return _answer(request, exception.status, "503.html", str(exception))
+        return unavailable(request, exception) if is_database_unavailable(exception) else None
 
 
 # --- documents in sandboxed frames, without an origin and without requests ------------------------

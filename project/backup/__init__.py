@@ -12,6 +12,7 @@ from django.core.management.base import CommandError
 from django.db import DatabaseError
 from django.utils.translation import gettext
 
+from chat.core.errors import FilesUnavailable
 from project.backup import postgres, sqlite
 from project.backup.archive import BackupError
 from project.startup import REFUSED, first_line
@@ -44,6 +45,8 @@ def told_in_one_line(path: Path) -> Iterator[None]:
         yield
     except BackupError as error:
         raise CommandError(str(error), returncode=REFUSED) from None
+    except FilesUnavailable as error:
+        raise CommandError(str(error), returncode=1) from None
     except OSError as error:
         raise CommandError(f"{error.filename or path}: {error.strerror}", returncode=1) from None
     except (DatabaseError, sqlite3.Error) as error:

@@ -1,6 +1,8 @@
-"""The file of a backup: a manifest, the dump of the database and, on request, the keys.
+"""The file of a backup: a manifest, the dump of the database, the objects of the storage for files and,
+on request, the keys.
 
-It is an uncompressed tar of `MANIFEST`, the dump, and at most two key files. It is written to a
+It is an uncompressed tar of `MANIFEST`, the dump, at most two key files, and the objects, each with its
+SHA-256 in its path. It is written to a
 temporary file, read back and then renamed, so that an incomplete backup never has the final name.
 """
 
@@ -9,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -21,6 +24,8 @@ from django.utils.translation import gettext
 MANIFEST = "manifest.json"
 DUMP = "database"
 KEYS = "keys/"
+OBJECTS = "objects/"
+_OBJECT = re.compile(rf"{OBJECTS}([0-9a-f]{{64}})/([0-9a-f]{{2}}/[0-9a-f]{{32}})")
 FORMAT = 1
 # A real manifest is much smaller: it lists about a hundred migrations.
 LARGEST_MANIFEST = 1024 * 1024
@@ -65,8 +70,14 @@ def draft_beside(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def write(path: Path, dump: Path, manifest: Manifest, keys: Mapping[str, str]) -> None:
-    """Writes the file and verifies it. Raises `BackupError`."""
+def write(
+    path: Path,
+    dump: Path,
+    manifest: Manifest,
+    keys: Mapping[str, str],
+    objects: Iterable[tuple[str, bytes]] = (),
+) -> None:
+    """Writes the file and verifies it. ``objects`` are names and bytes. Raises `BackupError`."""
     with draft_beside(path) as draft:
         with draft.open("wb") as file:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -74,6 +85,9 @@ def write(path: Path, dump: Path, manifest: Manifest, keys: Mapping[str, str]) -
                 tar.add(dump, arcname=DUMP, filter=_plain)
                 for name, text in keys.items():
                     _add(tar, KEYS + name, text.encode())
+                for name, body in objects:
+                    digest = hashlib.sha256(body).hexdigest()
+                    _add(tar, f"{OBJECTS}{digest}/{name}", body)
             file.flush()
             os.fsync(file.fileno())
         check(draft)
@@ -113,16 +127,32 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def check(path: Path) -> Manifest:
-    """The manifest, if the dump matches its checksum. Raises `BackupError`."""
+    """The manifest, if the dump and the objects match their checksums. Raises `BackupError`."""
     manifest = read_manifest(path)
     with _opened(path) as tar:
         source = _member(tar, tar.getmember(DUMP))
-        if hash_of(source.read) != (manifest.dump_sha256, manifest.dump_bytes):
-            raise BackupError(
-                gettext("%(path)s is damaged: its contents don’t match its checksum.")
-                % {"path": path}
-            )
+        is_whole = hash_of(source.read) == (manifest.dump_sha256, manifest.dump_bytes)
+        for member in _objects_in(tar):
+            found = _OBJECT.fullmatch(member.name)
+            digest, _ = hash_of(_member(tar, member).read)
+            is_whole = is_whole and found is not None and digest == found[1]
+    if not is_whole:
+        raise BackupError(
+            gettext("%(path)s is damaged: its contents don’t match its checksum.") % {"path": path}
+        )
     return manifest
+
+
+def _objects_in(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    return (member for member in tar if member.name.startswith(OBJECTS))
+
+
+def read_objects(path: Path) -> Iterator[tuple[str, bytes]]:
+    """The name and the bytes of each object of a backup that was checked."""
+    with _opened(path) as tar:
+        for member in _objects_in(tar):
+            if found := _OBJECT.fullmatch(member.name):
+                yield found[2], _member(tar, member).read()
 
 
 def extract_dump(path: Path, target: Path) -> None:

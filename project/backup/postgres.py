@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from django.utils.translation import gettext, gettext_lazy, ngettext
+from psycopg import pq
 
 from project.backup.archive import BackupError
 
@@ -33,19 +34,9 @@ OTHERS = (
 IN_USE_TRIES = 20
 # Parameters of libpq that a database URL may contain, with their environment variables.
 _PARAMETERS = {
-    "sslmode": "PGSSLMODE",
-    "sslrootcert": "PGSSLROOTCERT",
-    "sslcert": "PGSSLCERT",
-    "sslkey": "PGSSLKEY",
-    "sslcrl": "PGSSLCRL",
-    "ssl_min_protocol_version": "PGSSLMINPROTOCOLVERSION",
-    "channel_binding": "PGCHANNELBINDING",
-    "require_auth": "PGREQUIREAUTH",
-    "gssencmode": "PGGSSENCMODE",
-    "passfile": "PGPASSFILE",
-    "options": "PGOPTIONS",
-    "connect_timeout": "PGCONNECT_TIMEOUT",
-    "target_session_attrs": "PGTARGETSESSIONATTRS",
+    each.keyword.decode(): each.envvar.decode()
+    for each in pq.Conninfo.get_defaults()
+    if each.envvar
 }
 
 
@@ -61,8 +52,8 @@ def environment(database: Mapping[str, Any]) -> dict[str, str]:
     }
     options = database.get("OPTIONS", {})
     more = {variable: options.get(name) for name, variable in _PARAMETERS.items()}
-    found = {name: str(value) for name, value in {**address, **more}.items() if value}
-    return {**kept, "PGAPPNAME": "tributary backup", "PGCLIENTENCODING": "UTF8", **found}
+    found = {name: str(value) for name, value in (*more.items(), *address.items()) if value}
+    return {**kept, **found, "PGAPPNAME": "tributary backup", "PGCLIENTENCODING": "UTF8"}
 
 
 def dump(database: Mapping[str, Any], target: Path) -> None:

@@ -45,7 +45,7 @@ class ConnectionLimits:
     # The same for uploads: at addresses that match this pattern, if it is not empty.
     upload_bytes: int = 20 * 1024 * 1024
     upload_addresses: str = ""
-    # From the first line of a request to the last byte of its body.
+    # Seconds from the first line of a request to the last byte of its body.
     request_seconds: float = 120
     # Size of a message from a browser: a cursor, an acknowledgement, a subscription.
     message_bytes: int = 64 * 1024
@@ -85,7 +85,7 @@ class Allowance:
         self._left = float(burst)
         self._at = clock()
 
-    def take(self) -> bool:
+    def try_spend(self) -> bool:
         now = self._clock()
         self._left = min(self._burst, self._left + (now - self._at) * self._per_second)
         self._at = now
@@ -143,7 +143,7 @@ class HardenedRequest(http_protocol.WebRequest):
         if self._is_upload():
             self.body_limit = self.limits.upload_bytes
         if length is not None and length > self.body_limit:
-            # Otherwise Twisted would send "100 Continue" after the refusal.
+            # With the header, Twisted would send "100 Continue" after the refusal.
             self.requestHeaders.removeHeader(b"Expect")
             self._refuse()
             return
@@ -347,7 +347,7 @@ class WebSocket(ws_protocol.WebSocketProtocol):
 
     def onMessage(self, payload: bytes, isBinary: bool) -> None:
         is_read = self.application_queue.qsize() < self.limits.queued_messages
-        if is_read and self.allowance.take():
+        if is_read and self.allowance.try_spend():
             super().onMessage(payload, isBinary)
         else:
             self.refuse(POLICY_VIOLATION)
@@ -355,7 +355,7 @@ class WebSocket(ws_protocol.WebSocketProtocol):
     def onPing(self, payload: bytes) -> None:
         # Each ping causes a write, so without a limit a client that does not read could fill our
         # memory.
-        if self.allowance.take():
+        if self.allowance.try_spend():
             super().onPing(payload)
         else:
             self.refuse(POLICY_VIOLATION)

@@ -6,9 +6,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import suppress
 from typing import IO, Any
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
@@ -25,18 +25,6 @@ from chat.core.request_queue import Overloaded, RequestQueue
 
 # Number of threads if there is no limit; they are created on demand.
 MOST_THREADS = 64
-# Priority requests at once, in their own threads. Under load, a stop takes 4 ms of work and ten
-# times as much waiting: for the database, and then for the GIL, which a busy event loop releases
-# every 5 ms.
-PRIORITY_THREADS = 4
-# How long a page waits before it starts while a priority request is in progress. Threads share the
-# processor equally, so next to four pages a priority request would take many times as long.
-GIVE_WAY_SECONDS = 0.5
-# Anyone can send priority requests without pause, so the time that pages wait for them is limited:
-# to a tenth of the time, plus a reserve of twenty seconds, which is enough for hundreds of people
-# who press *Stop* one after the other. With six seconds, the last of 200 waited twice as long.
-MOST_PATIENCE_SECONDS = 20.0
-PATIENCE_BACK_PER_SECOND = 0.1
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[Any]]
@@ -52,10 +40,8 @@ class RequestPool(ASGIHandler):
     occupy a thread. ``queue`` says how many requests are handled at once. A request waits for the
     database for at most ``database_seconds`` in total.
 
-    Requests whose whole path matches ``priority_urls`` have their own queue and threads, and pages
-    that are about to start wait for them. A POST to one of ``message_urls`` comes before other
-    requests of the queue; if too many wait, ``refuse(request, seconds)`` makes the response, in the
-    event loop.
+    A POST whose whole path matches ``message_urls`` comes before other requests of the queue; if too many
+    wait, ``refuse(request, seconds)`` makes the response, in the event loop.
 
     The threads are reused, and each request is handed to a thread once, with its signals,
     middleware and view. Django itself creates a thread for each request and switches between it and
@@ -66,18 +52,16 @@ class RequestPool(ASGIHandler):
         self,
         queue: RequestQueue,
         *,
-        priority_urls: str = "",
         message_urls: str = "",
         refuse: Refuse | None = None,
         database_seconds: float | None = None,
     ) -> None:
         super().__init__()
         self._database_seconds = database_seconds
-        self._lane = _Worker("pages", queue, self._make)
-        self._priority_worker = _PriorityWorker(
-            "urgent", RequestQueue(PRIORITY_THREADS), self._make
-        )
-        self._priority_urls = re.compile(priority_urls)
+        self._queue = queue
+        threads = ThreadPoolExecutor(queue.most_at_once or MOST_THREADS, thread_name_prefix="pages")
+        self._make_in_thread = sync_to_async(self._make, thread_sensitive=False, executor=threads)
+        self._close_in_thread = sync_to_async(_close, thread_sensitive=False, executor=threads)
         self._message_urls = re.compile(message_urls)
         self._refuse = refuse or _refuse
 
@@ -121,25 +105,17 @@ class RequestPool(ASGIHandler):
             async with ThreadSensitiveContext():
                 await self.send_response(response, send)
         finally:
-            await self._lane_of(request).close_in_thread(response)
+            await self._close_in_thread(response)
 
     async def run_get_response(self, request: ASGIRequest) -> HttpResponseBase:
-        lane = self._lane_of(request)
         request.came_at = time.monotonic()
         try:
             is_message = self._is_message(request)
             sender = _sender_of(request) if is_message else ""
-            async with lane.place(is_message=is_message, sender=sender):
-                if lane is not self._priority_worker:
-                    await self._priority_worker.give_way()
-                return await lane.make_in_thread(request)
+            async with self._queue.place(is_message=is_message, sender=sender):
+                return await self._make_in_thread(request)
         except Overloaded as error:
             return self._refuse(request, error.seconds)
-
-    def _lane_of(self, request: ASGIRequest) -> _Worker:
-        if self._priority_urls.fullmatch(request.path_info):
-            return self._priority_worker
-        return self._lane
 
     def _is_message(self, request: ASGIRequest) -> bool:
         is_known = self._message_urls.fullmatch(request.path_info) is not None
@@ -157,7 +133,7 @@ class RequestPool(ASGIHandler):
             response.block_size = self.chunk_size
         if not response.streaming:
             _close(response)
-            _let_go(request)
+            _clear(request)
         return response
 
 
@@ -167,75 +143,7 @@ def _sender_of(request: ASGIRequest) -> str:
     return session or request.META.get("HTTP_AUTHORIZATION") or ""
 
 
-class _Worker:
-    """A queue of requests and its threads."""
-
-    def __init__(
-        self, name: str, queue: RequestQueue, make: Callable[[ASGIRequest], HttpResponseBase]
-    ) -> None:
-        self._queue = queue
-        threads = ThreadPoolExecutor(queue.most_at_once or MOST_THREADS, thread_name_prefix=name)
-        self.make_in_thread = sync_to_async(make, thread_sensitive=False, executor=threads)
-        self.close_in_thread = sync_to_async(_close, thread_sensitive=False, executor=threads)
-
-    def place(
-        self, *, is_message: bool = False, sender: str = ""
-    ) -> AbstractAsyncContextManager[None]:
-        return self._queue.place(is_message=is_message, sender=sender)
-
-
-class _PriorityWorker(_Worker):
-    """The worker for priority requests. Pages can wait until it is empty, within a time budget."""
-
-    def __init__(
-        self, name: str, queue: RequestQueue, make: Callable[[ASGIRequest], HttpResponseBase]
-    ) -> None:
-        super().__init__(name, queue, make)
-        self._inside = 0
-        self._waiting: set[asyncio.Future[None]] = set()
-        self._patience = MOST_PATIENCE_SECONDS
-        self._counted_at = 0.0
-
-    @asynccontextmanager
-    async def place(self, *, is_message: bool = False, sender: str = "") -> AsyncIterator[None]:
-        self._inside += 1
-        try:
-            async with super().place():
-                yield
-        finally:
-            self._inside -= 1
-            if not self._inside:
-                self._let_go()
-
-    def _let_go(self) -> None:
-        for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_result(None)
-
-    async def give_way(self) -> None:
-        """Waits until there is no priority request, for at most ``GIVE_WAY_SECONDS``, and only
-        while the time budget lasts."""
-        if not self._inside or self._count_patience() <= 0:
-            return
-        is_empty: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(is_empty)
-        try:
-            await asyncio.wait({is_empty}, timeout=min(GIVE_WAY_SECONDS, self._patience))
-        finally:
-            self._count_patience()
-            self._waiting.discard(is_empty)
-
-    def _count_patience(self) -> float:
-        """Seconds left of the budget. It shrinks while any page waits, regardless of how many."""
-        moment = asyncio.get_running_loop().time()
-        passed = moment - self._counted_at
-        self._counted_at = moment
-        change = -passed if self._waiting else passed * PATIENCE_BACK_PER_SECOND
-        self._patience = min(MOST_PATIENCE_SECONDS, self._patience + change)
-        return self._patience
-
-
-def _let_go(request: ASGIRequest) -> None:
+def _clear(request: ASGIRequest) -> None:
     """Breaks the reference cycles between a request and what middleware attaches to it (user,
     messages, headers). Otherwise about 20 kB per request would wait for the garbage collector, and
     this memory would never be returned to the system."""

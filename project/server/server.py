@@ -262,7 +262,7 @@ class Server(daphne.server.Server):
             await protocol.write_buffer.writable()
         details = self.connections.get(protocol)
         if details is None or "disconnected" in details:
-            # Otherwise an application that only sends would never yield to the event loop.
+            # Without this, an application that only sends would never yield to the event loop.
             await asyncio.sleep(0)
 
     def _check_forever(self) -> None:

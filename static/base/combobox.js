@@ -28,6 +28,7 @@ export function activate(place, option) {
 
 function lineOf(option, id) {
   const line = element("div", { id, className: "menu-item", role: "option", ariaSelected: String(option.selected) }, option.label);
+  if (option.dataset.hint) line.append(element("small", { className: "combobox-hint quiet" }, option.dataset.hint));
   line.dataset.value = option.value;
   return line;
 }

@@ -1,4 +1,5 @@
-/* Copies an answer's Markdown, a block of code or another text of the page, and says so on the button. */
+/* Copies an answer's Markdown, the address of a turn, a block of code or another text of the page, and says so
+   on the button. */
 import { announce, on, request } from "./dom.js";
 import { gettext } from "./i18n.js";
 
@@ -26,7 +27,8 @@ async function copy(text) {
 }
 
 async function textOf(button) {
-  const { copySource, copyTarget } = button.dataset;
+  const { copySource, copyTarget, copyLink } = button.dataset;
+  if (copyLink) return new URL(copyLink, location.href).href;
   if (copySource) return (await request(copySource)).text();
   const source = copyTarget ? document.querySelector(copyTarget) : button.closest(".codeblock").querySelector("pre code, pre");
   return source.value ?? source.textContent;
@@ -44,8 +46,8 @@ function say(button, text) {
   }, SHOWN_MS);
 }
 
-on("click", "[data-copy-source], [data-copy-target], button.copy", async button => {
-  const isLive = button.closest(".turn")?.querySelector("[data-live]");
+on("click", "[data-copy-source], [data-copy-target], [data-copy-link], button.copy", async button => {
+  const isLive = !button.dataset.copyLink && button.closest(".turn")?.querySelector("[data-live]");
   try {
     const isCopied = await copy(await textOf(button));
     say(button, !isCopied ? gettext("Not copied") : isLive ? gettext("Copied so far") : gettext("Copied"));

@@ -5,7 +5,7 @@ import { emit, isComposing, on } from "./dom.js";
 import { SEARCH_OPEN, SIDEBAR_TOGGLE } from "./events.js";
 import { gettext } from "./i18n.js";
 import { areSingleKeysOn, openHelp } from "./key_help.js";
-import { act, actOnFocused, branch, focusNewestAnswer, focusNewestTurn, move, retry, toggleReasoning } from "./turn_keys.js";
+import { act, branch, edit, focusNewestAnswer, focusNewestTurn, move, retry, toggleReasoning } from "./turn_keys.js";
 
 const SEQUENCE_MS = 1500;
 const TWICE_MS = 1000;
@@ -18,7 +18,6 @@ const write = () => first("#text")?.focus();
 const stop = () => first("#stop-form")?.requestSubmit();
 const editing = () => document.activeElement?.closest?.("form.edit");
 const help = () => openHelp(GROUPS);
-const edit = () => actOnFocused("footer a[href$='/edit/']", gettext("Select a message with j or k first"));
 
 // `on` are the keys, with Mod for Ctrl or Cmd; where `when` says no, the key is the browser's.
 const GROUPS = {
@@ -42,18 +41,27 @@ const GROUPS = {
     { on: ["Esc", "Esc"], says: gettext("Stop the answer (in the composer)") },
   ],
   [gettext("Reading")]: [
-    { on: ["↑"], says: gettext("Newest message (from an empty composer)") },
+    { on: ["↑"], says: gettext("Latest message (from an empty composer)") },
     { on: ["j"], says: gettext("Next message"), repeats: true, does: () => move(1) },
     { on: ["k"], says: gettext("Previous message"), repeats: true, does: () => move(-1) },
-    { on: ["g", "n"], says: gettext("Newest answer"), does: focusNewestAnswer },
+    { on: ["g", "n"], says: gettext("Latest answer"), does: focusNewestAnswer },
     { on: ["t"], says: gettext("Show or hide thinking"), does: toggleReasoning },
     { on: ["["], says: gettext("Previous version"), does: () => branch("first-child", gettext("No previous version")) },
     { on: ["]"], says: gettext("Next version"), does: () => branch("last-child", gettext("No next version")) },
-    { on: ["e"], says: gettext("Edit the selected message"), does: edit },
+    {
+      on: ["e"],
+      says: gettext("Edit the selected message, or your last one"),
+      does: () => edit(gettext("Select a message with j or k first")),
+    },
     { on: ["r"], says: gettext("Try the selected answer again"), does: () => retry(gettext("Select an answer with j or k first")) },
     { on: ["f"], says: gettext("Find in conversation"), does: () => first("#to-find")?.click() },
     { on: ["a"], says: gettext("Files"), does: () => first("#to-files")?.click() },
     { on: ["i"], says: gettext("Run details"), does: () => act("[data-details]", gettext("No details here")) },
+    {
+      on: ["c"],
+      says: gettext("Comment on the selected message"),
+      does: () => act("[data-comment]", gettext("Nothing to comment on")),
+    },
     { on: ["s"], says: gettext("Visibility"), does: () => first("#to-people")?.click() },
   ],
 };

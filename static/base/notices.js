@@ -1,7 +1,7 @@
 /* Failed requests. What failed is said where it failed, or in a toast that stays until it is closed.
    NOTICE has {text, source, about, isLost}: the element that asked, the address that it asked for, and
    whether the server could not be reached. What is said of an address disappears when a request to it
-   has succeeded, and that there is no connection when there is one. */
+   has succeeded, and that the server could not be reached when there is a connection again. */
 import { csrfToken, listen, notify, on, onAdded } from "./dom.js";
 import { AFTER_REQUEST, CONFIG_REQUEST, CONNECTION_STATE, NOTICE, REQUEST_ERROR, RESPONSE_ERROR } from "./events.js";
 import { gettext } from "./i18n.js";
@@ -15,7 +15,7 @@ listen(CONFIG_REQUEST, ({ ctx }) => {
 const SENTENCES = {
   403: gettext("You don’t have access to this anymore. Your text is kept. Reload the page."),
   404: gettext("This doesn’t exist anymore, or you no longer have access."),
-  413: gettext("This is too large to send."),
+  413: gettext("That’s too large to send."),
   503: gettext("The server is busy. Your text is kept. Try again in a moment."),
 };
 
@@ -31,12 +31,18 @@ listen(RESPONSE_ERROR, ({ ctx }) => {
 
 listen(REQUEST_ERROR, ({ ctx }) => {
   if (!ctx || ctx.request?.method === "GET") return;
-  notify(gettext("Can’t reach the server. Your text is kept. Try again in a moment."), { ...about(ctx), isLost: true });
+  const text = navigator.onLine
+    ? gettext("Can’t reach the server. Your text is kept. Try again in a moment.")
+    : gettext("You’re offline. Your text is kept. Try again when you’re back online.");
+  notify(text, { ...about(ctx), isLost: true });
 });
 
-listen(CONNECTION_STATE, ({ isConnected }) => {
-  if (isConnected) for (const shown of document.querySelectorAll(".notice[data-lost]")) shown.remove();
-});
+function forgetLost() {
+  for (const shown of document.querySelectorAll(".notice[data-lost]")) shown.remove();
+}
+
+listen(CONNECTION_STATE, ({ isConnected }) => { if (isConnected) forgetLost(); });
+addEventListener("online", forgetLost);
 
 // The place that a form has for a sentence: in it, or at the question that it answers.
 function placeBeside(source) {
@@ -79,6 +85,8 @@ on("click", "[data-close-notice]", button => button.closest(".notice").remove())
 
 listen(AFTER_REQUEST, ({ ctx }) => {
   if (!ctx?.response || ctx.response.status >= 400) return;
+  // A later action that worked shows that the server can be reached.
+  if (ctx.request.method !== "GET") forgetLost();
   for (const shown of document.querySelectorAll(".notice[data-about]")) {
     if (shown.dataset.about === ctx.request.action) shown.remove();
   }

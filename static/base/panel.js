@@ -2,7 +2,7 @@
    and with Ctrl or the middle button, the same links open them as pages of their own. */
 import { emit, isPlainClick, listen, notify, ofBrowser, on } from "./dom.js";
 import { AFTER_SWAP, BEFORE_SWAP, CONFIG_REQUEST, PANEL_SHOWN, REQUEST_ERROR, RESPONSE_ERROR, ROOM_GONE } from "./events.js";
-import { gettext } from "./i18n.js";
+import { unreachable } from "./network.js";
 
 const panel = document.getElementById("panel");
 const body = document.getElementById("panel-body");
@@ -63,7 +63,7 @@ listen(RESPONSE_ERROR, ({ ctx }) => { if (isWanted(ctx)) close(); });
 listen(REQUEST_ERROR, ({ ctx }) => {
   if (!isWanted(ctx)) return;
   close();
-  notify(gettext("Can’t reach the server. Try again in a moment."));
+  notify(unreachable(), { isLost: true });
 });
 
 /* --- closing --- */

@@ -44,7 +44,15 @@ function clickIn(turn, selector, otherwise) {
 export const act = (selector, otherwise) => clickIn(focused() ?? newestAnswer(), selector, otherwise);
 
 /* Only in the turn that was chosen: no key that was hit by chance starts an answer. */
-export const actOnFocused = (selector, otherwise) => clickIn(focused(), selector, otherwise);
+const actOnFocused = (selector, otherwise) => clickIn(focused(), selector, otherwise);
+
+/* Where the newest answer is chosen, one's own last message is meant. */
+export function edit(otherwise) {
+  const isAtNewest = focused() !== null && focused() === newestAnswer();
+  const own = `[data-author="${first("#room")?.dataset.person}"]`;
+  const turn = isAtNewest ? turns().findLast(each => each.matches(own)) : focused();
+  clickIn(turn, "footer a[href$='/edit/']", otherwise);
+}
 
 /* When another turn takes the place of this one, the focus goes to it. */
 function stayAtPlaceOf(turn) {

@@ -1,6 +1,7 @@
 /* Fields for messages: they grow, Enter sends, drafts are kept. */
 import { isComposing, isPlainClick, listen, ofTab, on, onSwapped } from "../base/dom.js";
 import { AFTER_REQUEST, BEFORE_REQUEST, CONFIG_REQUEST, FINALLY_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
+import { keepPictures } from "../files/kept_pictures.js";
 
 const DRAFT = "textarea[data-draft]";
 const CONFLICT = 409;
@@ -16,7 +17,7 @@ function grow(field) {
 /* --- drafts: kept for each conversation until the server has accepted the message --- */
 export const keyOf = field => `draft:${field.dataset.draft}`;
 
-function keep(field) {
+export function keep(field) {
   ofTab.set(keyOf(field), field.value || null);
   if (!field.value) ofTab.set(sentKeyOf(field), null);
   grow(field);
@@ -34,6 +35,7 @@ function forgetShown(field) {
   if (!key || key !== shown) return;
   if (ofTab.get(keyOf(field)) === text) ofTab.set(keyOf(field), null);
   ofTab.set(sentKeyOf(field), null);
+  keepPictures(field.dataset.draft, []);
 }
 
 // With its key the same text counts once, also where a later form of this page has brought another key.
@@ -83,21 +85,8 @@ function returnFocus() {
 }
 
 /* --- sending --- */
-// Not the element of the beginning: who may write here now may not have been able to then.
-const isBusy = form => form.id === "composer" && form.querySelector("[data-stop], .send-stopping") !== null;
-
-function mayBeSent(form) {
-  if (!form.querySelector("textarea").value.trim()) return false;
-  if (!isBusy(form)) return true;
-  const note = document.getElementById("busy-note").content.cloneNode(true);
-  document.getElementById("composer-note").replaceChildren(note);
-  return false;
-}
-
-function forgetBusy() {
-  const note = document.querySelector("#composer-note > [data-busy]");
-  if (note && !isBusy(note.closest("form"))) note.remove();
-}
+// While an answer runs, the server queues the message.
+const mayBeSent = form => form.querySelector("textarea").value.trim() !== "";
 
 on("keydown", "textarea[data-enter]", (field, event) => {
   if (event.key !== "Enter" || isComposing(event)) return;
@@ -165,10 +154,7 @@ listen(AFTER_REQUEST, ({ ctx }, { target }) => {
   if (field.id === "text") returnFocus();
 });
 
-onSwapped(() => {
-  prepareAll();
-  forgetBusy();
-});
+onSwapped(prepareAll);
 
 addEventListener("pageshow", prepareAll);
 prepareAll();

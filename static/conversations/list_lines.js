@@ -15,11 +15,8 @@ const linkIn = line => line.querySelector("[data-room]");
 const isShown = line => linkIn(line).ariaCurrent === "page";
 
 /* False for what lines cannot say: then the list is fetched. The newest of the `lines` is the last. */
-export function putLines(list, { lines, day, inbox }) {
+export function putLines(list, { lines, day }) {
   for (const each of lines) if (!put(list, each, day)) return false;
-  const link = list.querySelector("[data-inbox]");
-  link.querySelector(".nav-count")?.remove();
-  if (inbox) link.append(parse(inbox));
   return true;
 }
 

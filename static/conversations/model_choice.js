@@ -6,6 +6,11 @@ import { SERVERS_DRAINING } from "../base/events.js";
 
 export const chosenModel = () => document.getElementById("id_choice")?.selectedOptions[0];
 const serverOf = option => option?.value.split(":")[0];
+// More than the first message and its answer.
+const hasFollowed = () => document.querySelector("#turns > .turn:nth-child(3)") !== null;
+// The strip has a phase while an answer is written, and while it waits for a person.
+const isAnswering = () => document.querySelector("#strip .phase") !== null;
+const hasFailed = () => document.querySelector("#turns .retry") !== null;
 const drainingNote = () => document.getElementById("choice-note");
 
 function showMark() {
@@ -20,6 +25,11 @@ function show() {
     note.hidden = note.dataset.onlyDialect !== dialect;
   }
   for (const list of document.querySelectorAll("[data-starters]")) list.hidden = list.dataset.starters !== starters;
+  // Suggestions after the first answer are shown when it is there.
+  for (const place of document.querySelectorAll("[data-first-answer]")) {
+    const isMissing = isAnswering() || (place.dataset.firstAnswer === "good" && hasFailed());
+    place.hidden = hasFollowed() || isMissing;
+  }
   showIf("unavailable-note", unavailable !== undefined);
   showIf("choice-note", drainingNote()?.dataset.draining.split(" ").includes(serverOf(chosenModel())));
   showMark();

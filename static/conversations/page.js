@@ -60,6 +60,7 @@ listen(ROOM_CHANGED, ({ revision }) => {
 listen(RESPONSE_ERROR, ({ ctx: { response, request } }) => {
   const { status } = response;
   if (isRefresh(request) && status === 404) emit(ROOM_GONE, { reason: "access" });
+  else if (isRefresh(request) && status === 401) emit(ROOM_GONE, { reason: "signed-out" });
   else if (isRefresh(request) && (status >= 500 || status === 429)) refreshLater();
   else if (status === 409) refresh();
 });
@@ -85,6 +86,7 @@ function removeKnown(task) {
 onSwapped(() => {
   const title = document.querySelector("#room-head [data-title]")?.dataset.title;
   if (title) document.title = `${title} · Tributary`;
+  room.toggleAttribute("data-writable", document.getElementById("composer") !== null);
   emit(ROOM_SHOWN);
   announceNewLines();
 });

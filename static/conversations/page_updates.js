@@ -1,7 +1,8 @@
 /* What the page shows of its conversation: the server is told with each request, and over the live
    connection whenever that changes. So it can send an update of exactly that, unasked. */
 import { emit, listen, onSwapped } from "../base/dom.js";
-import { FINALLY_REQUEST, PAGE_SHOWN, ROOM_CHANGED } from "../base/events.js";
+import { FINALLY_REQUEST, ROOM_CHANGED } from "../base/events.js";
+import { openChannel } from "../live/channels.js";
 
 const room = document.getElementById("room");
 const turns = document.getElementById("turns");
@@ -47,23 +48,33 @@ let told = "";
 let number = 0;
 const asking = new Set();
 
-export function shownPage() {
-  if (!room) return undefined;
+function shownPage() {
+  const shown = state();
+  const { revision, writes } = shown;
   if (asking.size) {
     told = "";
-    return { number };
+    return { revision, writes, is_asking: true };
   }
-  const shown = state();
   const text = JSON.stringify(shown);
   if (text !== told) number += 1;
   told = text;
-  return { number, revision: shown.revision, state: shown };
+  return { revision, writes, number, state: shown };
 }
+
+const { say } = openChannel("page", {
+  shown: shownPage,
+
+  async take(message, { isOneWay }) {
+    const isApplied = message.page !== undefined && await applyUpdate(message);
+    // Over the stream, the server can't be told what the page shows instead.
+    if (message.page === undefined || (!isApplied && isOneWay)) emit(ROOM_CHANGED, { revision: message.revision });
+  },
+});
 
 const isToldAnew = () => asking.size ? told !== "" : JSON.stringify(state()) !== told;
 
 function tell() {
-  if (room && !room.dataset.isGone && isToldAnew()) emit(PAGE_SHOWN);
+  if (!room.dataset.isGone && isToldAnew()) say(shownPage());
 }
 
 /* Until this request is over, its answer says what has changed. */
@@ -80,7 +91,7 @@ onSwapped(tell);
 
 /* One that was made for another state is dropped; the server is told of the new one, and makes another.
    Returns whether it was applied. */
-export async function applyUpdate({ page, revision, content }) {
+async function applyUpdate({ page, revision, content }) {
   if (room.dataset.isGone || page !== number || isToldAnew() || asking.size) {
     tell();
     return false;

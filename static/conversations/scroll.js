@@ -121,6 +121,8 @@ new ResizeObserver(([entry]) => {
   toEnd();
   showButton();
 }).observe(turns);
+// The composer grows with what is typed, at the cost of the text above it.
+new ResizeObserver(toEnd).observe(document.getElementById("dock"));
 addEventListener("resize", follow);
 // Whoever asked for an answer wants to see it. Before the swap: afterwards the form may be gone.
 listen(AFTER_REQUEST, ({ ctx }, { target }) => {

@@ -1,11 +1,13 @@
 /* Pictures of a message: picked, pasted, dropped, or of the project; shown before they are sent. */
-import { announce, element, listen, on, showIf } from "../base/dom.js";
+import { announce, element, listen, ofTab, on, showIf } from "../base/dom.js";
 import { AFTER_REQUEST, AFTER_SWAP, CONFIG_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
 import { gettext, interpolate, megabytes, ngettext } from "../base/i18n.js";
 import { chosenModel } from "../conversations/model_choice.js";
+import { keepPictures, keptPictures } from "./kept_pictures.js";
 
 const composer = () => document.getElementById("composer");
 const input = () => document.getElementById("pictures");
+const draft = () => composer().querySelector("[data-draft]").dataset.draft;
 const shared = () => [...document.querySelectorAll("#composer [name=project_files]:checked")];
 let chosen = [];
 const sent = new WeakMap();  // request → its pictures
@@ -17,13 +19,26 @@ function set(files) {
   const transfer = new DataTransfer();
   for (const file of files) transfer.items.add(file);
   input().files = transfer.files;
+  keepPictures(draft(), files);
   show();
 }
 
 function show() {
   const pictures = [...shared().map(sharedPreview), ...chosen.map(preview)];
   composer().querySelector(".attaching").replaceChildren(...pictures);
+  ofTab.set(sharedKey(), shared().map(({ value }) => value).join(" ") || null);
   showLimits();
+}
+
+const sharedKey = () => `shared:${draft()}`;
+
+/* What was attached before a reload. */
+async function restore() {
+  const values = ofTab.get(sharedKey())?.split(" ") ?? [];
+  for (const box of document.querySelectorAll("#composer [name=project_files]")) box.checked ||= values.includes(box.value);
+  if (shared().length) show();
+  const kept = await keptPictures(draft());
+  if (kept.length && composer()) set([...kept, ...chosen]);
 }
 
 /* Why these files cannot be added, or nothing. */
@@ -150,3 +165,5 @@ listen(AFTER_REQUEST, ({ ctx }, { target }) => {
 
 // A composer that is inserted, because one may write again, has a field without files.
 listen(AFTER_SWAP, () => { if (input() && chosen.length !== input().files.length) set(chosen); });
+
+if (composer()) restore();

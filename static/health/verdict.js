@@ -7,8 +7,8 @@ export const WORDS = {
   blocked: gettext("Blocked"), busy: gettext("Busy"), "signed-out": gettext("Signed out"),
 };
 const COMMON = {
-  busy: gettext("This test is already running in another tab. Measure again when it has finished."),
-  "signed-out": gettext("You’re signed out. Sign in and measure again."),
+  busy: gettext("This test is already running in another tab. Test again when it has finished."),
+  "signed-out": gettext("You’re signed out. Sign in and test again."),
 };
 const SENTENCES = {
   lumps: gettext("Events arrive in bursts: a proxy collects them for a while."),

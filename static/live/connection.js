@@ -2,8 +2,9 @@
    stream. It says what the page shows when it begins, changes from one to the other by itself, and
    tells people when it is lost. */
 import { emit, listen, ofTab } from "../base/dom.js";
-import { CONNECTION_STATE, ROOM_GONE } from "../base/events.js";
+import { CONNECTION_STATE, REQUEST_ERROR, ROOM_GONE } from "../base/events.js";
 import { showStatus } from "./connection_status.js";
+import { ON_STREAM, TRANSITIONS, WITHOUT_WEBSOCKET } from "./connection_states.js";
 import { eventStream } from "./event_stream.js";
 import { websocket } from "./websocket.js";
 
@@ -12,6 +13,8 @@ const PATIENCE_MS = 5000;
 const PATIENCE_BESIDE_MS = 20000;
 // So many that broke off in a row may be blocked.
 const SUSPICIOUS = 2;
+// A request that failed casts doubt on the connection, too, but what is told of it should be read first.
+const DOUBT_MS = 5000;
 // Until the websocket is tried again while the stream works.
 const AGAIN_MS = [0, 30000, 60000, 120000, 300000];
 const STORED = "tributary.plain";
@@ -21,57 +24,47 @@ const REASONS = { 4401: "signed-out", 4404: "deleted", 4410: "expired" };
    stream, `onIncoming(event)` one of the websocket before hx-ws swaps it, and `onGone()` follows its end.
    Returns `say(message)`, and `post(message)`, which only a working websocket takes: then it is true. */
 export function connect(live, { hello, take, onIncoming, onGone }) {
+  // What was blocked on the last page of this tab is blocked on this one.
+  let state = ofTab.get(STORED) === null ? "connecting" : "blocked";
   let failures = 0;
   let tries = 0;
   let timer = null;
-  let isOnStream = false;
   let isStepwise = false;
-  let isOpen = false;
-  // Whether the websocket has said anything since it opened: one that only opens is of no use.
-  let isWorking = false;
-  let isResting = false;
-  let isMoving = false;
-  let isGone = false;
+
+  function step(event) {
+    const [next, action] = TRANSITIONS[state][event] ?? [state];
+    state = next;
+    actions[action]?.();
+  }
+
+  const isOnStream = () => ON_STREAM.includes(state);
 
   /* --- the websocket --- */
   const socket = websocket(live, {
-    mayConnect: () => !isResting && !isGone,
+    mayConnect: () => !WITHOUT_WEBSOCKET.includes(state),
     onGone,
-
-    onOpened() {
-      isOpen = true;
-      // Beside a stream it has to prove itself first: does anything come back?
-      socket.say(isOnStream ? { type: "hello", runs: [] } : hello());
-    },
+    onOpened: () => step("opened"),
 
     onIncoming(event) {
-      if (!isOnStream) {
-        noteWorking();
-        return onIncoming(event);
-      }
-      event.preventDefault();
-      if (!isMoving) moveBack();
+      const isBesideStream = isOnStream();
+      step("spoke");
+      if (isBesideStream) event.preventDefault();
+      else onIncoming(event);
     },
 
     onClosed({ code, isFailure }) {
-      isOpen = isWorking = false;
-      if (isGone) return;
+      if (state === "gone") return;
       if (code >= 4000) take({ gone: true, reason: REASONS[code] ?? "access" });
       else lose(isFailure);
     },
 
     onDead({ isFailure }) {
-      isOpen = isWorking = false;
-      if (isGone) return;
       lose(isFailure);
-      if (!isOnStream) again();
+      step("revived");
     },
 
     onLate(age) {
-      if (age <= (isOnStream ? PATIENCE_BESIDE_MS : PATIENCE_MS)) return;
-      if (isOnStream) return rest();
-      show(false);
-      stream.start();
+      if (age > (isOnStream() ? PATIENCE_BESIDE_MS : PATIENCE_MS)) step("late");
     },
 
     onProven() {
@@ -80,19 +73,9 @@ export function connect(live, { hello, take, onIncoming, onGone }) {
     },
   });
 
-  // What still comes out of a websocket that has closed meanwhile says nothing about the next one.
-  function noteWorking() {
-    if (!isOpen || isWorking) return;
-    isWorking = true;
-    stream.stop();
-    show(true);
-  }
-
   function lose(isFailure) {
     if (isFailure) failures += 1;
-    if (isOnStream) return rest();
-    show(false);
-    if (failures >= SUSPICIOUS) stream.start();
+    step("lost");
   }
 
   /* --- the stream --- */
@@ -102,35 +85,63 @@ export function connect(live, { hello, take, onIncoming, onGone }) {
 
     onHeard(heard) {
       isStepwise = heard.isStepwise;
-      const isNew = !isOnStream;
-      isOnStream = true;
+      step("heard");
       show(true);
-      if (!isNew) return;
+    },
+
+    onFailed(count) {
+      show(state === "live");
+      if (count > 1) step("again");
+    },
+  });
+
+  /* --- what is done from one state to the next --- */
+  const actions = {
+    greet: () => socket.say(hello()),
+    probe: () => socket.say({ type: "hello", runs: [], channels: {} }),
+    renew: () => stream.renew(),
+    rest,
+
+    settleOnWebsocket() {
+      stream.stop();
+      show(true);
+    },
+
+    settleOnStream() {
       ofTab.set(STORED, "");
       rest();
     },
 
-    onFailed(count) {
-      show(isWorking);
-      if (isResting && count > 1) again();
+    noteLoss() {
+      show(false);
+      if (failures >= SUSPICIOUS) stream.start();
     },
-  });
 
-  async function moveBack() {
-    isMoving = true;
-    await stream.stop();
-    isMoving = false;
-    if (!isOpen) return stream.start();
-    isOnStream = false;
-    isWorking = true;
-    socket.say(hello());
-    show(true);
-  }
+    startStream() {
+      show(false);
+      stream.start();
+    },
+
+    reopen() {
+      clearTimeout(timer);
+      socket.reopen();
+    },
+
+    async leaveStream() {
+      await stream.stop();
+      // The websocket may have closed meanwhile.
+      if (state !== "moving" && isOnStream()) stream.start();
+      step("moved");
+    },
+
+    greetAnew() {
+      socket.say(hello());
+      show(true);
+    },
+  };
 
   /* Closes the websocket for a while. */
   function rest() {
-    isResting = true;
-    isOpen = isWorking = false;
     socket.reopen();
     later();
   }
@@ -139,46 +150,44 @@ export function connect(live, { hello, take, onIncoming, onGone }) {
     clearTimeout(timer);
     const delay = AGAIN_MS[Math.min(tries, AGAIN_MS.length - 1)];
     tries += 1;
-    timer = setTimeout(again, delay * (0.75 + Math.random() / 2));
-  }
-
-  function again() {
-    clearTimeout(timer);
-    isResting = isOpen = isWorking = false;
-    if (!isGone) socket.reopen();
+    timer = setTimeout(step, delay * (0.75 + Math.random() / 2), "again");
   }
 
   // Back from the cache, where htmx closed its socket for good, or from a time without a network.
-  addEventListener("pagehide", () => { isOpen = isWorking = false; });
-  const revive = () => { if (!isGone && !isOnStream && !isOpen) again(); };
-  addEventListener("pageshow", event => { if (event.persisted) revive(); });
-  addEventListener("online", revive);
+  addEventListener("pagehide", () => step("hidden"));
+  addEventListener("pageshow", event => { if (event.persisted) step("revived"); });
+  addEventListener("online", () => { if (state !== "live") step("revived"); });
+
+  // The connection may still be there, to a server on this machine or in a moment: whatever comes proves it.
+  listen(REQUEST_ERROR, ({ ctx }) => { if (ctx) setTimeout(step, DOUBT_MS, "doubted"); });
+  addEventListener("offline", () => {
+    step("doubted");
+    show(false);
+  });
 
   function show(isThere) {
-    const state = { isConnected: isThere || isGone, isStream: isOnStream && !isGone, isStepwise };
-    showStatus(state);
-    emit(CONNECTION_STATE, { ...state, isAsking: stream.isAsking() });
+    const shown = { isConnected: isThere || state === "gone", isStream: isOnStream(), isStepwise };
+    showStatus(shown);
+    emit(CONNECTION_STATE, { ...shown, isAsking: stream.isAsking() });
   }
 
   listen(ROOM_GONE, () => {
-    isGone = true;
+    state = "gone";
     clearTimeout(timer);
     stream.stop();
     show(true);
   });
 
-  // What was blocked on the last page of this tab is blocked on this one.
-  if (ofTab.get(STORED) !== null) {
-    isResting = true;
+  if (state === "blocked") {
     tries = 1;
     document.addEventListener("DOMContentLoaded", () => { stream.start(); later(); });
   }
 
   return {
     say(message) {
-      if (!isOnStream) socket.say(message);
+      if (!isOnStream()) socket.say(message);
       if (["follow", "resync"].includes(message.type)) stream.renew();
     },
-    post: message => isWorking && !isOnStream && socket.say(message),
+    post: message => state === "live" && socket.say(message),
   };
 }

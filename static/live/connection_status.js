@@ -25,6 +25,15 @@ function setLine(id, isSo, delay) {
   if (line) line.hidden = true;
 }
 
+// Without a network, nothing else is to blame.
+function showReason() {
+  for (const text of document.querySelectorAll("#connection [data-online]")) text.hidden = !navigator.onLine;
+  for (const text of document.querySelectorAll("#connection [data-offline]")) text.hidden = navigator.onLine;
+}
+
+for (const name of ["online", "offline"]) addEventListener(name, showReason);
+showReason();
+
 /* `isStream`: by the event stream; `isStepwise`: which a proxy holds back, so that it is asked in steps. */
 export function showStatus({ isConnected, isStream, isStepwise }) {
   const wasLost = document.getElementById("connection")?.hidden === false;

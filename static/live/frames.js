@@ -1,9 +1,9 @@
 /* Live answers: a cursor for each, the frames that continue them, and acknowledgements. */
 import { emit, listen } from "../base/dom.js";
 import {
-  ANSWER_ENDED, LIST_CHANGED, PAGE_SHOWN, ROOM_CHANGED, ROOM_GONE, ROOM_SHOWN, SERVERS_DRAINING, WS_AFTER_INCOMING, WS_ERROR,
+  ANSWER_ENDED, ANSWER_STARTED, ROOM_GONE, ROOM_SHOWN, WS_AFTER_INCOMING, WS_ERROR,
 } from "../base/events.js";
-import { applyUpdate, shownPage } from "../conversations/page_updates.js";
+import { connectChannels, shownByChannels, takeForChannel } from "./channels.js";
 import { connect } from "./connection.js";
 import { complete } from "./open_blocks.js";
 import { posts } from "./posts.js";
@@ -24,6 +24,7 @@ let isGone = false;
 const begun = new Set();  // runs that the server follows for this page before it shows them
 const { takeAnswer, lose } = posts(message => post(message));
 const { say, post } = connect(live, { hello, take: swapAndTake, onIncoming, onGone: lose });
+connectChannels(say);
 
 /* --- which answers are live on the page --- */
 function look() {
@@ -52,16 +53,9 @@ function forget(run) {
 function hello() {
   begun.clear();
   const runs = [...cursors].map(([run, { seq, check }]) => ({ run, seq, check, holds: true }));
-  const shown = room ? { room: room.dataset.room, revision: Number(room.dataset.revision), epoch: room.dataset.epoch } : {};
-  // Also on a page without a conversation.
-  const list_version = listVersion();
-  const draining = (document.getElementById("choice-note")?.dataset.draining ?? "").split(" ").filter(Boolean);
-  return { type: "hello", ...shown, list_version, writes: document.getElementById("composer") !== null, draining, runs, page: shownPage() };
+  const shown = room ? { room: room.dataset.room, epoch: room.dataset.epoch } : {};
+  return { type: "hello", ...shown, runs, channels: shownByChannels() };
 }
-
-const listVersion = () => document.querySelector("[data-list-version]")?.dataset.listVersion ?? "";
-
-listen(PAGE_SHOWN, () => say({ type: "page", ...shownPage(), list_version: listVersion() }));
 
 /* --- messages --- */
 function onIncoming(event) {
@@ -73,13 +67,11 @@ function onIncoming(event) {
   const shown = takeAnswer(message);
   if (shown && message.follows) begun.add(message.follows);
   event.detail.waitUntil(shown);
-  if (isGone || isUpdate(message) || isMisplaced(message)) event.preventDefault();
-  if (!isGone && isUpdate(message)) event.detail.waitUntil(applyUpdate(message));
+  if (isGone || message.channel || isMisplaced(message)) event.preventDefault();
+  if (!isGone && message.channel) event.detail.waitUntil(takeForChannel(message, { isOneWay: false }));
   // What hx-ws swaps: the same object, with the open blocks.
   event.detail.message.json = async () => message;
 }
-
-const isUpdate = message => message.page !== undefined;  // swapped as the answer to a request for changes
 
 // A patch fits only the text it was made for. One that crossed a new rendering on its way is dropped;
 // the cursor that was sent with the new rendering brings the right one.
@@ -113,17 +105,12 @@ function take(message, cursor) {
   if (message.gone && message.reason === "restored") reload();
   else if (message.gone) gone(message.reason);
   else if (message.run) onFrame(message, cursor);
-  else if (message.room) emit(ROOM_CHANGED, { revision: message.revision });
-  else if (message.list) emit(LIST_CHANGED, message);
-  else if (message.queue) onPlace(message);
-  else if (message.draining) emit(SERVERS_DRAINING, message);
 }
 
 /* By the event stream, of which hx-ws swaps nothing. */
 async function swapAndTake(message) {
   if (isGone || isMisplaced(message)) return;
-  // The server can't be told what the page shows instead.
-  if (isUpdate(message)) return await applyUpdate(message) || emit(ROOM_CHANGED, { revision: message.revision });
+  if (message.channel) return takeForChannel(message, { isOneWay: true });
   const cursor = cursors.get(message.run);
   if (message.content !== undefined) {
     try {
@@ -138,7 +125,7 @@ async function swapAndTake(message) {
 function onFrame(frame, cursor) {
   // The answer was rendered again meanwhile, and stands where that says.
   if (!cursor || cursors.get(frame.run) !== cursor) return;
-  if (cursor.seq === 0 && frame.seq > 0) onPlace({ queue: frame.run, place: "" });
+  if (cursor.seq === 0 && frame.seq > 0) emit(ANSWER_STARTED, { run: frame.run });
   Object.assign(cursor, { seq: frame.seq, check: frame.check });
   if (frame.live === false) ended(frame.run);
   // A timer alone is not enough: in a hidden tab it comes once a minute.
@@ -158,11 +145,6 @@ function ended(run) {
   noteWords(run);
   forget(run);
   emit(ANSWER_ENDED, { run });
-}
-
-function onPlace({ queue, place }) {
-  const line = document.getElementById(`q${queue}`);
-  if (line) line.textContent = place;
 }
 
 live.addEventListener(WS_ERROR, event => {

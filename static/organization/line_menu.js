@@ -38,7 +38,13 @@ on("keydown", ".line-more", (link, event) => {
   link.click();
 });
 
-menu.addEventListener("toggle", ({ newState }) => { if (newState === "closed") closedAt = performance.now(); });
+menu.addEventListener("toggle", ({ newState }) => {
+  if (newState !== "closed") return;
+  closedAt = performance.now();
+  if (opened.isConnected || document.activeElement !== document.body) return;
+  // The list has been replaced while the menu was open.
+  document.querySelector(`.line-more[href="${opened.getAttribute("href")}"]`)?.focus();
+});
 
 menu.addEventListener("keydown", event => {
   const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];

@@ -6,4 +6,5 @@ import "../rendering/math.js";
 import "../rendering/diagrams.js";
 import "../artifacts/previews.js";
 import "../run_details/replay_page.js";
+import "../comments/panel.js";
 import "./base.js";

@@ -1,5 +1,8 @@
 /* Earlier turns of a conversation, as a page of their own. */
-import "../conversations/unread.js";
+import "../unread/unread.js";
+import "../inbox/count.js";
+import "../inbox/notify.js";
+import "../presence/in_list.js";
 import "../conversations/list.js";
 import "../organization/line_menu.js";
 import "../organization/pins.js";
@@ -7,4 +10,5 @@ import "../projects/folds.js";
 import "../projects/move.js";
 import "../base/panel.js";
 import "../search/find_in_conversation.js";
+import "../comments/select.js";
 import "./beside.js";

@@ -1,10 +1,15 @@
 /* Pages with the list of conversations beside them: home, search, inbox. */
 import "../conversations/composer.js";
 import "../conversations/send_again.js";
+import "../drafts/drafts.js";
 import "../base/combobox.js";
 import "../conversations/model_choice.js";
 import "../files/attach.js";
-import "../conversations/unread.js";
+import "../conversations/queue.js";
+import "../unread/unread.js";
+import "../inbox/count.js";
+import "../inbox/notify.js";
+import "../presence/in_list.js";
 import "../conversations/list.js";
 import "../organization/line_menu.js";
 import "../organization/pins.js";

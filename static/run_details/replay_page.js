@@ -1,7 +1,7 @@
 /* The controls of a replay: on a page of its own, and in the panel. */
 import { isPlainClick, listen, on } from "../base/dom.js";
 import { PANEL_SHOWN } from "../base/events.js";
-import { gettext } from "../base/i18n.js";
+import { unreachable } from "../base/network.js";
 import { Replay } from "./replay.js";
 
 // After the slider stood still for so long its moment is asked for.
@@ -27,7 +27,7 @@ async function attempt(work) {
   try { await work(playing); } catch (error) {
     playing.pause();
     const isUnreachable = error instanceof TypeError || !error.message;
-    show(playing, isUnreachable ? gettext("Can’t reach the server. Try again in a moment.") : error.message);
+    show(playing, isUnreachable ? unreachable() : error.message);
   }
 }
 

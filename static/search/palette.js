@@ -3,6 +3,7 @@
 import { activate } from "../base/combobox.js";
 import { element, emit, hasModifier, isComposing, listen, on } from "../base/dom.js";
 import { AFTER_SWAP, BEFORE_SWAP, LIST_LOST, ROOM_GONE, SEARCH_OPEN, SEARCH_SHOWN, THEME_CHANGE } from "../base/events.js";
+import { commandsOfConversation } from "./conversation_commands.js";
 import { recentSearches, remember } from "./recent.js";
 
 const dialog = document.getElementById("palette");
@@ -26,16 +27,18 @@ function choose(option) {
 
 /* --- what is not asked of the server --- */
 function showCommands() {
-  const commands = place("commands");
-  const lines = [...commands.querySelectorAll("[role=option]")];
-  for (const line of lines) {
-    const names = wordsOf(line.textContent.trim());
-    line.hidden = !wordsOf(typed()).every(word => names.some(name => name.startsWith(word)));
+  const groups = [place("conversation"), place("commands")];
+  for (const group of groups) {
+    const lines = [...group.querySelectorAll("[role=option]")];
+    for (const line of lines) {
+      const names = wordsOf(line.textContent.trim());
+      line.hidden = !wordsOf(typed()).every(word => names.some(name => name.startsWith(word)));
+    }
+    group.hidden = lines.every(line => line.hidden);
   }
-  commands.hidden = lines.every(line => line.hidden);
   // Those that were asked for by name come first.
-  if (typed()) place("found").before(commands);
-  else place("found").after(commands);
+  if (typed()) place("found").before(...groups);
+  else place("found").after(...groups);
 }
 
 function showRecent() {
@@ -70,6 +73,8 @@ function open() {
   if (dialog.open) return;
   dialog.showModal();
   field.focus();
+  for (const line of place("conversation").querySelectorAll("[role=option]")) line.remove();
+  place("conversation").append(...commandsOfConversation());
   begin();
   field.dispatchEvent(new CustomEvent(SEARCH_SHOWN));
 }

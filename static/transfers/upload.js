@@ -5,19 +5,24 @@ import { gettext, interpolate, number, percent } from "../base/i18n.js";
 
 const MOST_ATTEMPTS = 5;
 const PAUSE_MS = 1000;
+// The storage has no room: trying again does not help.
+const FULL = 507;
 const LOST = gettext("The upload was interrupted. Check your connection and upload the file again.");
+const BROKEN = gettext("The server couldn’t take the file. Try again in a moment.");
 const pause = ms => new Promise(resolve => setTimeout(resolve, ms));
 const inMegabytes = bytes =>
   number(bytes / 1024 ** 2, { style: "unit", unit: "megabyte", maximumFractionDigits: 1 });
 
-class Refused extends Error {}
+// The message is for people. What is refused for good isn't sent again.
+class Answered extends Error {}
+class Refused extends Answered {}
 
 async function post(address, body, signal) {
   const headers = { "X-CSRFToken": csrfToken() };
   const response = await fetch(address, { method: "POST", body, headers, signal, redirect: "error" });
   if (response.ok) return response;
-  const text = response.headers.get("Content-Type")?.startsWith("text/plain") ? await response.text() : LOST;
-  throw response.status < 500 ? new Refused(text) : new Error(text);
+  const text = response.headers.get("Content-Type")?.startsWith("text/plain") ? await response.text() : BROKEN;
+  throw response.status < 500 || response.status === FULL ? new Refused(text) : new Answered(text);
 }
 
 async function postPatiently(address, body, signal) {
@@ -77,6 +82,6 @@ on("submit", "form[data-upload]", async (form, event) => {
     location.reload();
   } catch (error) {
     setBusy(form, false);
-    if (!stopping.signal.aborted) said.textContent = error instanceof Refused ? error.message : LOST;
+    if (!stopping.signal.aborted) said.textContent = error instanceof Answered ? error.message : LOST;
   }
 });

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.contrib.auth.models import AnonymousUser
 from django.contrib.sessions.models import Session
 from django.core.cache import cache
 from django.http import Http404, HttpRequest, HttpResponse
@@ -235,7 +236,7 @@ def test_team_owner_deactivates_nobody(
 
 def request_by_stranger(**headers: str) -> HttpRequest:
     request = RequestFactory().get("/", headers=headers)
-    request.user = User()
+    request.user = AnonymousUser()
     return request
 
 

@@ -11,14 +11,11 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.support.processes.site import Site
-from tests.support.visitor import MARKS, WIDTHS, Visitor, chromium, new_site, run_python
+from tests.support.visitor import MARKS, Visitor, chromium, new_site, run_python
 
 PASSWORD = "seven willow rivers"
-PAGES = (
-    *("/people/", "/people/teams/", "/people/tools/", "/people/accounts/", "/settings/"),
-    *("/accounts/password/change/", "/accounts/reauthenticate/"),
-)
-PAGES_FOR_STRANGERS = ("/accounts/login/", "/accounts/password/reset/", "/accounts/signup/")
+
+
 DESKTOP: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}}
 
@@ -68,15 +65,6 @@ def join(browser: Browser, site: Site, ada: Visitor, name: str) -> Visitor:
     person.fill(name=name, email=f"{name.split()[0].lower()}@example.org", password=PASSWORD)
     person.press("Create account and join")
     return person
-
-
-def test_invited_person_joins(browser: Browser, site: Site, ada: Visitor) -> None:
-    nora = join(browser, site, ada, "Nora Lind")
-
-    assert urlsplit(nora.page.url).path == "/"
-    assert "Nora Lind" in ada.open("/people/").inner_text("main")
-    assert "River" in nora.open("/people/").inner_text("main")
-    assert ada.complaints == nora.complaints == []
 
 
 def test_password_can_be_shown_and_hidden(browser: Browser, site: Site, ada: Visitor) -> None:
@@ -143,25 +131,6 @@ def test_drawer_and_forms_work_without_scripts(browser: Browser, site: Site, ada
 
     assert hidden
     assert "Saved" in plain.page.inner_text("#notices")
-
-
-def test_pages_fit_the_window_and_keep_the_policy(
-    browser: Browser, site: Site, ada: Visitor
-) -> None:
-    stranger = Visitor(browser, site)
-    too_wide = []
-
-    for person, paths in ((ada, PAGES), (stranger, PAGES_FOR_STRANGERS)):
-        for path in paths:
-            person.resize(WIDTHS[0])
-            person.open(path)
-            for width in WIDTHS:
-                person.resize(width)
-                if person.is_too_wide:
-                    too_wide.append((path, width))
-
-    assert too_wide == []
-    assert ada.complaints == stranger.complaints == []
 
 
 def test_escape_closes_the_menu_and_restores_the_focus(ada: Visitor) -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from chat import events
-from chat.dialects.base import Ending
+from chat.events import Ending
 from chat.models import Conversation, Message, Role, Run, RunStatus, Upstream, User
 from chat.result import Fold
 from chat.runs.outcomes import write_ending

@@ -15,6 +15,7 @@ from chat.administration.site import REGISTRY
 from tests.administration.conversations import answer, ask
 from tests.administration.pages import list_url, row_url
 from tests.support.files import store_file
+from tests.support.reasons import give_reasons
 
 # Forty, each short enough for most fields; a longer one is cut as a form would cut it.
 PAYLOADS = [
@@ -65,6 +66,7 @@ PAYLOADS = [
 OWN_FIELDS = {
     "token_hash",
     "sha256",
+    "object_name",
     "sealed_key",
     "sealed_options",
     "password",
@@ -80,6 +82,7 @@ def fill(administrator: models.User) -> list[str]:
     for number in range(len(PAYLOADS)):
         _make_rows(number)
     _replace_texts(administrator)
+    give_reasons(administrator)
     return _pages()
 
 
@@ -103,6 +106,8 @@ def _make_rows(number: int) -> None:
     models.AccessToken.objects.create(user=user, team=team, name=name, token_hash=f"t{number}")
     models.AuditEvent.objects.create(actor=user, subject=user, verb=name)
     models.Tool.objects.create(team=team, name=name)
+    models.AccessReason.objects.create(kind="open", conversation=room, reason=name)
+    models.ConversationChange.objects.record(user, room, models.ChangeKind.RENAMED, name=name)
     models.Question.objects.create(
         conversation=room, run=run, kind=models.QuestionKind.values[0], ask_id=name
     )

@@ -25,6 +25,7 @@ from chat.models import (
 )
 from tests.administration.conversations import answer, ask
 from tests.administration.pages import list_url, row_url
+from tests.support.reasons import give_reasons
 
 # Short fields hold the beginning of each; the long ones all of it.
 HOSTILE = [
@@ -110,11 +111,13 @@ def list_urls(rows: list[Model]) -> list[str]:
 def row_urls(rows: list[Model]) -> list[str]:
     return [
         *(row_url(row) for row in rows),
-        *(row_url(row, "history") for row in rows if not isinstance(row, Runner)),
+        *(row_url(row, "history") for row in rows if isinstance(row, User | Team)),
     ]
 
 
 def fill(administrator: User) -> list[str]:
-    """One row of each kind that holds all of it; the pages that show them."""
+    """One row of each kind that holds all of it; the pages that show them, to an administrator who has
+    reasons to read."""
     rows = plant(" ".join(HOSTILE))
+    give_reasons(administrator)
     return [*list_urls(rows), *row_urls(rows)]

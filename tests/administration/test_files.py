@@ -20,9 +20,15 @@ from chat.models import (
 from tests.administration.pages import list_url, row_url, text_of
 from tests.support.answers import PAGE, png
 from tests.support.files import store_file
+from tests.support.reasons import give_reason
 
 SCRIPT = "<script>alert(1)</script>"
 READ = "conversation.read_by_administrator"
+
+
+@pytest.fixture(autouse=True)
+def reason(administrator: User, private_run: Run) -> None:
+    give_reason(administrator, private_run.conversation)
 
 
 def stored(run: Run, body: bytes, name: str = SCRIPT) -> StoredFile:

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from chat.models import AuditEvent, Run, User
+from chat.models import Run, User
 from tests.administration.pages import list_url
 from tests.conftest import MakeUser
 
@@ -70,12 +70,3 @@ def test_autocomplete_does_not_search_conversations(staff_client: Client, privat
 
     assert response.status_code == 404
     assert private_run.conversation.title.encode() not in response.content
-
-
-@pytest.mark.parametrize("model", ["conversation", "run"])
-def test_search_by_title_is_recorded(staff_client: Client, private_run: Run, model: str) -> None:
-    staff_client.get(list_url(model), {"q": "Private"})
-
-    event = AuditEvent.objects.get()
-    assert event.verb == "conversation.search_by_administrator"
-    assert event.detail == {"words": "Private"}

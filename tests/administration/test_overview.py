@@ -13,7 +13,7 @@ from django.utils import timezone
 from chat.models import Run, Runner, RunStatus, Upstream
 from tests.administration.pages import text_of
 
-ALL_WELL = "Everything works. Nothing needs your attention."
+ALL_WELL = "All systems are working."
 
 
 def overview(client: Client) -> str:
@@ -44,7 +44,7 @@ def test_figures_count_the_runs_of_today(
         "Queued now": "1",
         "Running now": "0",
         "Failed today": "1",
-        "Active people today": "2",
+        "Active users today": "2",
     }
     failed = html.unescape(re.search(r'href="([^"]*status__in[^"]*)"', page)[1])  # type: ignore[index]
     found = admin_client.get(failed).context["cl"].result_list

@@ -16,9 +16,14 @@ from django.utils import timezone
 from chat import events
 from chat.administration.transcript import TURNS_PER_PAGE, pretty_result
 from chat.models import (
+    AccessReason,
+    Attachment,
     Attempt,
     Conversation,
     Message,
+    Question,
+    QuestionKind,
+    QuestionStatus,
     Role,
     Run,
     RunSegment,
@@ -31,15 +36,19 @@ from chat.rendering.patches import Answer
 from chat.runs.segments import read_events
 from tests.administration.conversations import answer, ask
 from tests.administration.pages import row_url, text_of
+from tests.support.files import store_file
+from tests.support.reasons import give_reason
 
 Transcript = Callable[..., str]
 
 
 @pytest.fixture
-def transcript(admin_client: Client, conversation: Conversation) -> Transcript:
-    """The page of the shared conversation; ``of`` is another one."""
+def transcript(admin_client: Client, administrator: User, conversation: Conversation) -> Transcript:
+    """The page of the shared conversation; ``of`` is another one. There is a reason to read it."""
 
     def read(*, of: Conversation = conversation, **query: object) -> str:
+        if not AccessReason.objects.filter(conversation=of).exists():
+            give_reason(administrator, of)
         return text_of(admin_client, row_url(of), **query)
 
     return read
@@ -53,7 +62,7 @@ def test_transcript_shows_authors_and_text(
 ) -> None:
     page = transcript(of=private_conversation)
 
-    assert "Where is my *secret* spring?" in page
+    assert "Where is my <em>secret</em> spring?" in page
     assert "Alice" in page
     assert "<strong>old</strong>" in page
     assert "demo/model" in page
@@ -68,6 +77,34 @@ def test_answer_looks_as_in_the_conversation(
         shown.apply(event)
 
     assert shown.snapshot() in transcript(of=private_conversation)
+
+
+def test_turns_show_what_exported_turns_show(
+    transcript: Transcript, conversation: Conversation, bob: User
+) -> None:
+    question = ask(conversation, bob, "Look <b>here</b>")
+    picture = store_file(
+        conversation=conversation, name="<i>mill.png", body=b"\x89PNG", created_by=bob
+    )
+    Attachment.objects.create(message=question, file=picture, position=0)
+    run = answer(question, "Which one?")
+    Question.objects.create(
+        conversation=conversation,
+        run=run,
+        kind=QuestionKind.ASK,
+        ask_id="a1",
+        body={"question": "<u>Left</u> or right?"},
+        status=QuestionStatus.ANSWERED,
+        answered_by=bob,
+        answer={"text": "<s>Right</s>"},
+    )
+
+    page = transcript()
+
+    for shown in ("Look ", "mill.png", "or right?", "Right", f"Answered by {bob}"):
+        assert shown in page, shown
+    for element in ("<b>here", "<i>mill", "<u>Left", "<s>Right"):
+        assert element not in page, element
 
 
 def test_attempt_of_a_stopped_run_is_not_in_progress(
@@ -339,13 +376,14 @@ def test_any_page_number_gives_a_page(transcript: Transcript, subtests: pytest.S
 
 
 def test_run_links_its_turn_in_the_transcript(
-    admin_client: Client, conversation: Conversation, bob: User
+    admin_client: Client, administrator: User, conversation: Conversation, bob: User
 ) -> None:
     parent = None
     for number in range(TURNS_PER_PAGE):
         parent = ask(conversation, bob, f"Turn {number}", parent=parent)
     assert parent is not None
     run = answer(parent, "On the second page.")
+    give_reason(administrator, conversation)
 
     page = text_of(admin_client, row_url(run))
 

@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from chat.conversations.actions.messages import ModelChoice, send_message
-from chat.core.notify import ChangeNotifier
+from chat.core.notify import change_notifier
 from chat.core.threads import DatabaseThreads
-from chat.demo.fake import FakeUpstream
 from chat.models import (
     ArtifactVersion,
     Conversation,
@@ -27,6 +26,7 @@ from chat.models import (
 from chat.runs.event_buffer import MemoryEventBuffer
 from chat.runs.runner import Runner
 from tests.support.processes.site import SOON_SECONDS
+from tests.support.upstream.fake import FakeUpstream
 
 threads = DatabaseThreads("demo-test", size=1)
 Ask = Callable[..., Run]
@@ -38,7 +38,9 @@ async def running(transactional_db: None, upstream: Upstream) -> AsyncIterator[N
     async with FakeUpstream() as fake:
         fields = {"dialect": "xerotier", "base_url": f"{fake.url}/xerotier/proj_demo/team/v1"}
         await threads.call(Upstream.objects.filter(pk=upstream.pk).update, **fields)
-        runner = Runner(buffer=MemoryEventBuffer(), notifier=ChangeNotifier())
+        # Without notifications the files would be fetched at the next poll.
+        change_notifier.start()
+        runner = Runner(buffer=MemoryEventBuffer())
         await runner.start()
         yield
         await runner.drain(0)

@@ -11,29 +11,17 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 django.setup()
 
-from tests.bench import (  # noqa: E402 - Django first
-    browser,
-    capacity,
-    compaction,
-    decoding,
-    frame_bytes,
-    memory,
-    search,
-    sidebar,
-)
+from tests.bench import access, browser, capacity, memory, presence, search  # noqa: E402 - Django first
 from tests.bench.load import command as load  # noqa: E402
 
 BENCHMARKS = {
-    "decoding": decoding.report,
     "capacity": capacity.report,
-    "compaction": compaction.report,
     "answer": browser.answer_report,
     "rooms": browser.rooms_report,
-    "long": browser.long_report,
     "search": search.report,
-    "bytes": frame_bytes.report,
     "memory": memory.report,
-    "sidebar": sidebar.report,
+    "access": access.report,
+    "presence": presence.report,
 }
 
 

@@ -6,8 +6,6 @@ pace changes by a seventh within a minute on a shared machine, so what counts is
 rounds. The letters are keys for whatever has the
 focus, as a person's are: Playwright's way to a named field looks through the whole page each time.
 ``make bench BENCH=rooms``: how long a conversation of 2,000 turns takes to open beside one of 20.
-``make bench BENCH=long``: answers of five million characters that are one line, one table or the like:
-how long until the page can be used, and what stays in the server's memory when they were looked at.
 """
 
 from __future__ import annotations
@@ -46,10 +44,6 @@ BAR_KEY_MS = 50.0
 BAR_GROWTH = 1.2
 BAR_OPENING = 1.5
 OPENINGS = 9
-BAR_LONG_SECONDS = 2.0
-BAR_MEMORY_MB = 100.0
-LONG_CHARACTERS = 5_000_000
-ROUNDS_OF_LONG = 4
 
 # From the key to the frame that shows its letter. A timer of the second frame's task runs when the
 # first one has been painted.
@@ -234,59 +228,6 @@ def rooms_report() -> str:
     )
 
 
-# --- answers of five million characters ------------------------------------------------------------
-
-
-def _long_texts() -> dict[str, str]:
-    units = {
-        "one line": "word ",
-        "paragraphs": "The *river* is **high** today, see [the list][1].\n\n",
-        "a table": "| 123 | a name |\n",
-        "a list": "- an entry with words\n",
-        "code": "x = f(x)  # once more\n",
-        "link references": "[name][1] and [other](https://example.org/a)\n",
-    }
-    begins = {"a table": "| a | b |\n|---|---|\n", "code": "```python\n"}
-    return {
-        name: begins.get(name, "") + unit * (LONG_CHARACTERS // len(unit))
-        for name, unit in units.items()
-    }
-
-
-def long_report() -> str:
-    if find("chromium") is None:
-        return PROGRAMS["chromium"].reason
-    lines = []
-    with _site() as (site, person), _browser(site, person) as page:
-        page.goto(f"http://127.0.0.1:{site.port}/", wait_until="load")
-        before = site.resident_mb()
-        rooms = {name: site.room_with(person, text) for name, text in _long_texts().items()}
-        taken: dict[str, list[float]] = {name: [] for name in rooms}
-        for _ in range(ROUNDS_OF_LONG):
-            for name, room in rooms.items():
-                began = time.monotonic()
-                page.goto(f"http://127.0.0.1:{site.port}/c/{room}/", wait_until="load")
-                page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
-                taken[name].append(time.monotonic() - began)
-        page.goto("about:blank")
-        time.sleep(PATIENCE_SECONDS)
-        grown = site.resident_mb() - before
-    for name, seconds in taken.items():
-        verdict = _verdict(max(seconds) <= BAR_LONG_SECONDS)
-        lines.append(
-            f"  {name:<16} first {seconds[0]:.2f} s, then {min(seconds[1:]):.2f} s: {verdict}"
-        )
-    return "\n".join(
-        (
-            f"Answers of {LONG_CHARACTERS:,} characters in Chromium, seconds until the page is usable,"
-            f" bar {BAR_LONG_SECONDS:.0f} s",
-            *lines,
-            f"  resident memory a minute after {ROUNDS_OF_LONG * len(rooms)} pages: {grown:+.0f} MB "
-            f"of {before:.0f} MB, bar {BAR_MEMORY_MB:.0f} MB: {_verdict(grown <= BAR_MEMORY_MB)}",
-        )
-    )
-
-
 # --- the parts ----------------------------------------------------------------------------------------
 
 
@@ -296,13 +237,6 @@ class Site(Embedded):
     def room_of(self, person: Person, turns: int) -> str:
         """A conversation of so many turns of this person, written into the database."""
         return str(self._site("room", person.session, turns))
-
-    def room_with(self, person: Person, answer: str) -> str:
-        """A conversation of this person with one answer."""
-        return str(self._site("answer", person.session, stdin=answer))
-
-    def resident_mb(self) -> float:
-        return sum(process.memory().rss_kb for process in self.processes) / 1e3
 
 
 @contextmanager
@@ -403,4 +337,4 @@ def _upstream() -> Iterator[int]:
 
 
 if __name__ == "__main__":
-    print({"answer": answer_report, "rooms": rooms_report, "long": long_report}[sys.argv[1]]())
+    print({"answer": answer_report, "rooms": rooms_report}[sys.argv[1]]())

@@ -12,14 +12,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import Flood, lmstudio_event, lmstudio_events, stream
 from tests.support.processes.site import ROOT, Site, environment, seed
 from tests.support.processes.viewers import Tab
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import Flood, lmstudio_event, lmstudio_events, stream
 
 STREAMS = {"one answer without end": 1, "fifty at once": 50}
 MOST_MB = 600
@@ -54,7 +56,8 @@ def report() -> str:
         f"{'':<26}{'MB at most':>12}{'loop held, s':>14}{'MB kept':>10}{'seconds':>9}  ended as",
     ]
     for name, count in STREAMS.items():
-        found = _measured(count)
+        with _started_site() as site:
+            found = _under_load(site, count)
         is_held = found.peak_mb <= MOST_MB and found.held_seconds <= MOST_HELD_SECONDS
         lines.append(
             f"{name:<26}{found.peak_mb:>12.0f}{found.held_seconds:>14.2f}{found.answer_mb:>10.1f}"
@@ -63,7 +66,9 @@ def report() -> str:
     return "\n".join(lines)
 
 
-def _measured(count: int) -> Figures:
+@contextmanager
+def _started_site() -> Iterator[Site]:
+    """A site with everything in one process."""
     with tempfile.TemporaryDirectory(prefix="tributary-bench-") as name:
         folder = Path(name)
         command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
@@ -73,7 +78,7 @@ def _measured(count: int) -> Figures:
         site.rows("UPDATE chat_upstream SET base_url = ?", fake.url)
         try:
             site.start()
-            return _under_load(site, count)
+            yield site
         finally:
             site.close()
             fake.stop()

@@ -10,14 +10,11 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import django
@@ -31,11 +28,11 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from chat.models import Conversation, Membership, Message, Role, SearchKind, Team, User, Visibility
-from chat.search.find import find
+from chat.search.find import find, with_words
 from chat.search.sources import index
 from chat.search.tokens import parse
+from tests.bench.both_databases import measured_on_both
 from tests.bench.load.arithmetic import percentile
-from tests.support.servers import PostgreSQL
 
 MESSAGES = int(os.environ.get("MESSAGES", "1000000"))
 PER_CONVERSATION = 20
@@ -103,29 +100,9 @@ def report() -> str:
     lines = [
         f"Search among {MESSAGES:,} messages in {MESSAGES // PER_CONVERSATION:,} conversations"
     ]
-    with tempfile.TemporaryDirectory(prefix="tributary-bench-") as folder:
-        lines += _told("SQLite", _measured({"DATA_DIR": folder}))
-    server = PostgreSQL()
-    try:
-        server.start()
-        server.create("bench")
-        lines += _told("PostgreSQL", _measured({"DATABASE_URL": server.url("bench")}))
-    finally:
-        server.stop()
+    for name, found in measured_on_both("tests.bench.search"):
+        lines += _told(name, found)
     return "\n".join(lines)
-
-
-def _measured(environment: dict[str, str]) -> dict[str, Any]:
-    """Each database has a process of its own, as it decides the settings."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.search"],
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, **environment},
-        check=True,
-        stdout=subprocess.PIPE,
-    )
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
 
 
 def _told(name: str, found: dict[str, Any]) -> list[str]:
@@ -142,6 +119,9 @@ def _told(name: str, found: dict[str, Any]) -> list[str]:
         held = "held" if max(few[1], most[1]) <= BAR_MS else "missed"
         figures = f"{few[0]:>10.1f}{few[1]:>8.1f}{most[0]:>12.1f}{most[1]:>8.1f}"
         lines.append(f"  {kind:<22}{figures}   {held}")
+    lines.append(f"  {'in the administration':<22}{'all: p50':>10}{'p95':>8}")
+    for kind, (half, most) in found["administration"].items():
+        lines.append(f"  {kind:<22}{half:>10.1f}{most:>8.1f}")
     return lines
 
 
@@ -160,8 +140,13 @@ def _measure() -> dict[str, Any]:
         "index_bytes": _index_bytes(),
         "row_ms": row_ms,
         "kinds": {
-            kind: {name: _timed(user, make) for name, user in members.items()}
+            kind: {name: _timed(partial(_find, user), make) for name, user in members.items()}
             for kind, make in KINDS
+        },
+        "administration": {
+            kind: _timed(_list, make)
+            for kind, make in KINDS
+            if kind in ("rare word", "common word", "most frequent word", "two words")
         },
     }
 
@@ -216,13 +201,26 @@ def _make_messages(chance: random.Random) -> tuple[int, float]:
     return text_bytes, 1000 * seconds / MESSAGES
 
 
-def _timed(user: User, make: Callable[[random.Random], str]) -> tuple[float, float]:
+def _find(user: User, words: str) -> None:
+    find(user, parse(words))
+
+
+def _list(words: str) -> None:
+    """A page of the administration's list, which has a count of all that was found."""
+    rows = Conversation.objects.filter(with_words(words))
+    rows.count()
+    list(rows.order_by("-updated_at", "-pk")[:100])
+
+
+def _timed(
+    search: Callable[[str], None], make: Callable[[random.Random], str]
+) -> tuple[float, float]:
     chance = random.Random(7)
     times = []
     for _ in range(QUERIES_OF_A_KIND):
-        query = parse(make(chance))
+        words = make(chance)
         started = time.perf_counter()
-        find(user, query)
+        search(words)
         times.append(1000 * (time.perf_counter() - started))
     return percentile(times, 0.5), percentile(times, 0.95)
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Playwright, sync_playwright
 
-from chat.demo.fake import FakeUpstream
 from tests.support.browser.people import OpenTab, People, TabPool
 from tests.support.browser.scenes import SPEED, SceneSite
 from tests.support.browser.site import BrowserSite, free_port
@@ -16,6 +15,7 @@ from tests.support.browser.tab import Tab
 from tests.support.chromium import launched
 from tests.support.processes.seeded import seeded_once
 from tests.support.processes.site import World, site_from
+from tests.support.upstream.fake import FakeUpstream
 
 HERE = Path(__file__).parent
 # As many as one test file puts in front of the shared site.

@@ -5,10 +5,10 @@ from typing import Any
 
 from playwright.sync_api import expect
 
-from chat.demo.script import Gate, chunk, openai_chunks, stream
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
+from tests.support.upstream.script import Gate, chunk, openai_chunks, stream
 
 Chunk = dict[str, Any]
 

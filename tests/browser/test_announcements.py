@@ -14,7 +14,7 @@ from tests.support.browser.screen_reader import announced, assert_apart, listen,
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
-PARAGRAPHS = "Status changes and each paragraph of the answer"
+PARAGRAPHS = "When an answer starts and ends, and each paragraph"
 ENDS = "Only when an answer is complete"
 ARGUMENTS = {"at": "mill"}
 TEXT = (

@@ -3,11 +3,11 @@
 import pytest
 from playwright.sync_api import expect
 
-from chat.demo.script import Gate, answer, chunk, openai_chunks, openai_run, stream
 from tests.support.answers import png
 from tests.support.browser.artifacts import address_of_artifact, artifact, open_room_with
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
+from tests.support.upstream.script import Gate, answer, chunk, openai_chunks, openai_run, stream
 
 FIRST = "<!doctype html>\n<h1>Gauge</h1>\n<p id=level>1.94 m</p>\n"
 SECOND = (

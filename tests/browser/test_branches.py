@@ -9,6 +9,9 @@ from tests.support.browser.screen_reader import listen, until_announced
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
+TO_END = "() => document.scrollingElement.scrollHeight - innerHeight - scrollY"
+TOP = "turn => turn.getBoundingClientRect().top"
+
 
 def versions(turn: Locator) -> Locator:
     return turn.locator(".siblings .figure")
@@ -20,11 +23,16 @@ def show_version(tab: Tab, number: int, count: int) -> None:
 
 @pytest.mark.smoke
 def test_readers_keep_their_version_when_a_colleague_edits(site: BrowserSite, tab: OpenTab) -> None:
-    site.fake.script(streams.telling("Of rivers."), streams.telling("Of seas."))
+    site.fake.script(streams.telling("Of rivers.\n\n" * 60), streams.telling("Of seas."))
     run = site.send("Tell us of rivers.")
     alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
     listen(bob)
     alice.shows("Of rivers.").until_ended()
+    # Bob reads in the middle of the answer.
+    bob.until_ended().page.mouse.move(640, 300)
+    bob.page.mouse.wheel(0, -600)
+    bob.until(lambda: bob.page.evaluate(TO_END) > 500, "the middle")
+    place = bob.answer.evaluate(TOP)
 
     alice.turns.first.get_by_role("link", name="Edit").click()
     field = alice.turns.first.locator("textarea")
@@ -39,6 +47,7 @@ def test_readers_keep_their_version_when_a_colleague_edits(site: BrowserSite, ta
     line = bob.turns.first.locator(".newer")
     expect(line).to_contain_text("Alice edited this message")
     until_announced(bob, "Alice edited this message.")
+    assert bob.answer.evaluate(TOP) == place
     expect(bob.turns).to_have_count(2)
     expect(bob.turns.first.locator(".words")).to_have_text("Tell us of rivers.")
     expect(versions(bob.turns.first)).to_have_text("Version 1/ of 2")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page
 
-from chat.demo.script import Gate, Send, lmstudio_events
 from tests.support.browser import streams
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
+from tests.support.upstream.script import Gate, Send, lmstudio_events
 
 # With fewer, the beginning would weigh too much: a small block is rendered again as a whole. With more,
 # the long answer would be cut, and one that is a single block before that.

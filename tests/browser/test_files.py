@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from playwright.sync_api import expect
 
-from chat.demo.script import Gate, answer, chunk, openai_chunks, openai_run, stream
 from tests.support.answers import PAGE, png
 from tests.support.browser import streams
 from tests.support.browser.artifacts import FILE_EVENTS
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
+from tests.support.upstream.script import Gate, answer, chunk, openai_chunks, openai_run, stream
 
 SPRING = {"name": "spring.png", "mimeType": "image/png", "buffer": png(64, 48)}
 WAVE = {"name": "wave.png", "mimeType": "image/png", "buffer": png(48, 64)}
@@ -28,6 +28,10 @@ HAND_OVER = """([selector, type, bytes, name, kind]) => {
   document.querySelector(selector).dispatchEvent(event);
 }"""
 
+READ_KEPT = """async () => {
+  const { keptPictures } = await import("/static/files/kept_pictures.js");
+  return (await keptPictures(document.getElementById("text").dataset.draft)).length;
+}"""
 ASK_FOR_CHANGES = "() => document.dispatchEvent(new CustomEvent('room:changed', {detail: {}}))"
 
 
@@ -63,6 +67,28 @@ def test_images_are_attached_removed_and_sent(site: BrowserSite, tab: OpenTab) -
     alice.until(lambda: shown.nth(0).evaluate("image => image.naturalWidth") == 48, "the picture")
     expect(alice.page.locator("#room-head").get_by_label("Files: 3")).to_be_visible()
     assert alice.reload().turns.nth(2).locator(".attached img").count() == 3
+
+
+def test_attached_images_survive_a_reload_until_they_are_sent(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    alice = open_room(site, tab, "Two pictures.")
+    previews = alice.page.locator(".attaching img")
+    alice.page.locator("#pictures").set_input_files([SPRING, WAVE])
+    alice.page.locator("#pictures").set_input_files([{**WAVE, "name": "removed.png"}])
+    alice.button("Remove removed.png").click()
+    alice.composer.fill("What are these?")
+
+    alice.reload()
+
+    expect(previews).to_have_count(2)
+    expect(alice.composer).to_have_value("What are these?")
+    alice.composer.press("Enter")
+    alice.shows("Two pictures.").until_ended()
+    expect(alice.turns.nth(2).locator(".attached img")).to_have_count(2)
+    alice.reload().until_live()
+    assert alice.page.evaluate(READ_KEPT) == 0
+    expect(previews).to_have_count(0)
 
 
 def test_refused_attachments_are_named(site: BrowserSite, tab: OpenTab) -> None:

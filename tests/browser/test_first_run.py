@@ -1,18 +1,21 @@
 """A new installation: one command, one link, one account, and the first answer."""
 
 import contextlib
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browser.displays import DESKTOP_LIGHT, serious_findings
+from tests.support.browser.displays import DESKTOP_LIGHT, PHONE_LIGHT, serious_findings
 from tests.support.browser.people import People
 from tests.support.browser.site import free_port
 from tests.support.processes.site import ROOT, SOON_SECONDS, soon
@@ -26,7 +29,14 @@ class FirstStart:
         self.port = free_port()
         self.url = f"http://localhost:{self.port}"
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        environment = {**kept, "DATA_DIR": str(folder), "PORT": str(self.port)}
+        # Where a server of one's own listens.
+        self.server_port = free_port()
+        environment = {
+            **kept,
+            "DATA_DIR": str(folder),
+            "PORT": str(self.port),
+            "SERVER_PORTS": str(self.server_port),
+        }
         manage = [sys.executable, "manage.py"]
         subprocess.run(
             [*manage, "migrate", "--verbosity", "0"], cwd=ROOT, env=environment, check=True
@@ -41,7 +51,7 @@ class FirstStart:
     def _link(self) -> str:
         text = self._log.read_text()
         assert self._popen.poll() is None, text
-        found = re.search(r"Set it up: (\S+)", text)
+        found = re.search(r"\| (http\S+) \|", text)
         return found[1] if found and "serving address=" in text else ""
 
     @contextlib.contextmanager
@@ -123,6 +133,7 @@ def assert_answers(first_start: FirstStart, page: Page) -> None:
         page.locator("#text").press("Enter")
         page.wait_for_url("**/c/*/")
         expect(page.locator("[data-stop]")).to_be_visible()
+        expect(page.locator(".after-demo")).to_be_hidden()
         page.evaluate(NOTE)
 
     answer = page.locator(".answer")
@@ -135,3 +146,91 @@ def assert_answers(first_start: FirstStart, page: Page) -> None:
     expect(answer.locator("details.reasoning summary")).to_contain_text("Thought for")
     expect(answer.locator(".figures")).to_have_text(re.compile(r"^\d+ tokens · [\d.]+ s$"))
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
+    expect(page.locator(".after-demo .starter").first).to_be_visible()
+
+
+class OwnServer(BaseHTTPRequestHandler):
+    """What vLLM answers: a list of one model, and a streamed answer."""
+
+    TEXT = "Ada Lovelace wrote the first program."
+
+    def do_GET(self) -> None:
+        if self.path == "/v1/models":
+            models = {"data": [{"id": "acme/river", "object": "model", "owned_by": "vllm"}]}
+            self._send(200, "application/json", json.dumps(models).encode())
+        else:
+            self._send(404, "application/json", b'{"detail": "Not Found"}')
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        deltas = [{"role": "assistant", "content": ""}, {"content": self.TEXT}, {}]
+        chunks = [
+            {"choices": [{"index": 0, "delta": delta, "finish_reason": None if delta else "stop"}]}
+            for delta in deltas
+        ]
+        lines = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+        self._send(200, "text/event-stream", "".join([*lines, "data: [DONE]\n\n"]).encode())
+
+    def _send(self, status: int, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def own_server(port: int) -> Iterator[None]:
+    server = ThreadingHTTPServer(("127.0.0.1", port), OwnServer)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+# Counts what a person does: clicks, and fields that are filled in.
+COUNT = """() => {
+  addEventListener("click", event => { if (event.isTrusted) window.counted("click"); }, true);
+}"""
+
+
+@pytest.mark.slow
+def test_first_five_minutes(first_start: FirstStart, people: People) -> None:
+    """From the setup link to an answer of one's own server, with the demo servers hidden."""
+    page = people.foreign_page()
+    clicks: list[str] = []
+    page.expose_function("counted", lambda kind: clicks.append(kind))
+    page.add_init_script(f"({COUNT})()")
+    page.goto(first_start.setup_link)
+    fill_setup(page, password="a river in the hills")
+    page.wait_for_url(f"{first_start.url}/")
+
+    # On a phone the suggestions leave room for the answer.
+    PHONE_LIGHT.show(page)
+    page.locator("#text").fill("Who was Ada Lovelace?")
+    page.locator("#text").press("Enter")
+    page.wait_for_url("**/c/*/")
+    answer = page.locator(".answer .message")
+    expect(answer).to_contain_text("I'm the demo model")
+    expect(page.locator(".after-demo .starter").last).to_be_in_viewport(ratio=1)
+    expect(answer).to_be_in_viewport(ratio=1)
+    DESKTOP_LIGHT.show(page)
+    with own_server(first_start.server_port):
+        page.get_by_role("button", name="Connect a server").click()
+        expect(page.locator("#found")).to_contain_text("vLLM")
+        page.get_by_role("button", name="Connect", exact=True).click()
+        page.wait_for_url("**/?server=*")
+        page.locator("#text").fill("Who was Ada Lovelace?")
+        page.locator("#text").press("Enter")
+        page.wait_for_url("**/c/*/")
+        expect(page.locator(".answer .message")).to_contain_text(OwnServer.TEXT)
+        page.get_by_role("button", name="Hide demo servers").click()
+        expect(page.locator("#notices")).to_contain_text("The demo servers are hidden.")
+
+    # Besides four fields of the account: name, address, password and team.
+    assert len(clicks) <= 4

@@ -12,7 +12,6 @@ import pytest
 from playwright.sync_api import Request, expect
 
 from chat import events
-from chat.demo.script import Script, lmstudio_event, stream
 from chat.events import Event, ItemEvent, encode
 from chat.run_details.views.details import TABS
 from tests.hostile.grammar import DRAWINGS, FORMULAS, PIECES, texts
@@ -23,6 +22,7 @@ from tests.support.browser.people import OpenTab, People
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 from tests.support.selection import sample
+from tests.support.upstream.script import Script, lmstudio_event, stream
 
 SEED = 20_261_123
 # That each piece is harmless in each field of an answer is shown by tests/hostile; here some of them
@@ -398,7 +398,7 @@ def test_hostile_content_stays_in_its_answer(site: BrowserSite, tab: OpenTab) ->
     now = alice.page.evaluate(OUTSIDE)
     assert now["ids"] == harmless["ids"]
     assert now["scripts"] == harmless["scripts"]
-    expect(alice.page).to_have_title("Tell us. · Tributary")
+    alice.has_title("Tell us. · Tributary")
     expect(alice.composer).to_have_value("draft")
     expect(alice.composer).to_be_focused()
     live = alice.normalized()
@@ -424,7 +424,7 @@ def test_hostile_titles_and_messages_stay_text(site: BrowserSite, tab: OpenTab) 
         site.post("Alice", f"{room}rename/", title=title)
         shown = " ".join(title.split())
         expect(bob.page.locator("#room-head h1")).to_have_text(shown)
-        expect(bob.page).to_have_title(f"{shown} · Tributary")
+        bob.has_title(f"{shown} · Tributary")
     alice.write(text)
     bob.shows("Told.").until_ended()
 

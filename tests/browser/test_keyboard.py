@@ -109,6 +109,12 @@ def test_e_edits_the_focused_message(alice: Tab) -> None:
     expect(alice.page.locator(".edit-text")).to_be_focused()
 
 
+def test_e_at_the_newest_answer_edits_ones_last_message(alice: Tab) -> None:
+    alice.page.keyboard.press("e")
+
+    expect(alice.turns.nth(2).locator(".edit-text")).to_be_focused()
+
+
 def test_ctrl_s_saves_an_edit_only(site: BrowserSite, alice: Tab) -> None:
     site.fake.script(streams.telling("Third."))
     alice.page.keyboard.press("k")
@@ -132,7 +138,7 @@ def test_shortcut_help_lists_all_keys(alice: Tab) -> None:
     expect(dialog).to_be_visible()
 
     rows = dict(alice.page.evaluate(ROWS))
-    assert rows["Newest answer"] == ["g", "n"]
+    assert rows["Latest answer"] == ["g", "n"]
     assert rows["Stop the answer"] == ["Ctrl", "."]
     assert rows["Save an edit"] == ["Ctrl", "S"]
     assert len(rows) >= 20

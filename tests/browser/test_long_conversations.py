@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Request, expect
 
 from chat.conversations.transcript import PAGE_TURNS
 from tests.support.browser.people import OpenTab
@@ -67,18 +67,22 @@ def test_earlier_turns_load_without_a_jump(site: BrowserSite, tab: OpenTab) -> N
     alice = tab("Alice", room_of(site, 50))
     alice.until(lambda: alice.page.evaluate("() => scrollY") > 500, "the page at its end")
     alice.hold_answer("**/earlier/**")
+    asked: list[Request] = []
+    alice.page.on("request", lambda sent: asked.append(sent) if "/earlier/" in sent.url else None)
     alice.page.mouse.move(700, 300)
     left = alice.page.evaluate("() => scrollY")
 
     def scrolls_up() -> bool:
         nonlocal left
-        alice.page.mouse.wheel(0, -200)
-        left -= 200
-        return alice.is_holding
+        # The page handles each turn of the wheel before the next: the wheel is never ahead of the request.
+        if not asked and abs(alice.page.evaluate("() => scrollY") - left) <= 1:
+            alice.page.mouse.wheel(0, -200)
+            left -= 200
+        return bool(asked)
 
     alice.until(scrolls_up, "earlier turns are asked for")
-    # The page may handle the last turns of the wheel later.
     alice.until(lambda: abs(alice.page.evaluate("() => scrollY") - left) <= 1, "it rests")
+    alice.until(lambda: alice.is_holding, "their answer has come")
     # There is still something to read above.
     assert left > 200
     reading, top = alice.page.evaluate(READING)

@@ -63,6 +63,25 @@ def test_picker_is_searched_and_brings_its_parameters(
     expect(button).to_contain_text(second)
 
 
+def test_answer_is_tried_again_with_another_model(scene_site: SceneSite, people: People) -> None:
+    alice = people.tab(scene_site, "Alice", "/")
+    # The server of the model that is chosen first doesn't answer.
+    alice.write("Write help")
+    page, dialog = alice.page, alice.page.get_by_role("dialog", name="Try again with another model")
+
+    alice.button("Try another model").click()
+    expect(dialog.get_by_label("Search models")).to_be_focused()
+    assert serious_findings(page, [DESKTOP_DARK], within="#retry-with") == []
+    dialog.get_by_label("Search models").fill("code")
+    chosen = dialog.get_by_role("option").first.inner_text()
+    page.keyboard.press("Enter")
+
+    expect(dialog).to_be_hidden()
+    expect(alice.turns.last.locator(".siblings")).to_contain_text("of 2")
+    alice.shows("demo server")
+    expect(page.locator("#choice .combobox-value")).to_have_text(chosen)
+
+
 def test_suggestions_fit_the_chosen_server(tab: OpenTab) -> None:
     alice = tab("Alice", "/")
     suggestions = alice.page.get_by_role("list", name="Suggestions")

@@ -103,6 +103,24 @@ def test_offer_to_undo_ends_after_ten_seconds_unless_it_is_looked_at(
     expect(toast).to_have_count(0)
 
 
+def test_click_that_has_begun_is_not_lost_with_the_old_list(tab: OpenTab, begin: Begin) -> None:
+    title, other = begin("To be opened"), begin("To be archived")
+    alice = tab("Alice", "/")
+    alice.hold_answer("**/c/list/**")
+    choose(alice, other, "Archive")
+    alice.until(lambda: alice.is_holding, "a new list has been asked for")
+    line(alice, title).locator("[data-room]").hover()
+    alice.page.mouse.down()
+
+    with alice.page.expect_request_finished(lambda sent: "/c/list/" in sent.url):
+        alice.release()
+    alice.page.evaluate("() => new Promise(shown => setTimeout(shown, 100))")
+    alice.page.mouse.up()
+
+    alice.page.wait_for_url(alice.site.url + begin.addresses[title])
+    expect(line(alice, other)).to_have_count(0)
+
+
 def drag_to_first_pin(tab: Tab, title: str, place: Locator) -> None:
     """The place is there only while something is dragged."""
     mouse = tab.page.mouse
@@ -189,7 +207,7 @@ def test_several_are_deleted_and_restored_at_once(tab: OpenTab, begin: Begin) ->
     alice = tab("Alice", "/conversations/")
     for title in titles:
         alice.page.get_by_label(f"Select {title}").check()
-    expect(alice.page.locator("[data-count]")).to_have_text("2 selected")
+    expect(alice.page.locator("main [data-count]")).to_have_text("2 selected")
 
     alice.page.locator(".chosen-bar").get_by_role("button", name="Delete").click()
 
@@ -248,7 +266,7 @@ def test_without_scripts_there_are_options_and_the_trash(
 def test_temporary_conversation_says_so(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("The answer."))
     alice = tab("Alice", "/")
-    alice.page.get_by_label("Expiry").select_option("7")
+    alice.page.get_by_label("Expiration").select_option("7")
     alice.composer.fill("Only for a week")
     alice.composer.press("Enter")
 
@@ -258,7 +276,7 @@ def test_temporary_conversation_says_so(site: BrowserSite, tab: OpenTab) -> None
     expect(badge).to_contain_text("Expires")
     expect(line(alice, "Only for a week").get_by_text("Temporary")).to_have_count(1)
     alice.page.locator("#room-head .room-menu > summary").click()
-    alice.page.locator("#room-head").get_by_role("button", name="Keep without expiry").click()
+    alice.page.locator("#room-head").get_by_role("button", name="Keep").click()
     expect(badge).to_have_count(0)
 
 

@@ -8,13 +8,13 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
 
-from chat.demo.script import Pause, Script
 from tests.support.browser import streams
 from tests.support.browser.engines import ENGINES
 from tests.support.browser.seed import PASSWORD
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.streams import gate
 from tests.support.processes.site import soon
+from tests.support.upstream.script import Pause, Script
 
 HAS_ENDED = """
 const answer = [...document.querySelectorAll("#turns .answer")].at(-1);
@@ -212,7 +212,7 @@ def test_stop_keeps_the_text(page: Page) -> None:
 
 def test_colleague_is_seen_live(page: Page) -> None:
     page.site.fake.script(streams.telling("Done."))
-    run = page.site.send("Tell us.")
+    run = page.site.send("Tell us.", by="Bob")
     page.open(page.site.room(run))
     page.until_ended()
 

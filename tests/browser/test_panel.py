@@ -36,10 +36,10 @@ def test_panel_shows_one_page_at_a_time(tab: OpenTab, room: str) -> None:
     expect(title).to_have_text("Run details")
     expect(title).to_be_focused()
     expect(panel).to_contain_text("Time since queued")
-    alice.page.locator("#to-people").click()
+    alice.page.get_by_label("Conversation options").click()
+    alice.page.locator("#to-find").click()
 
-    expect(title).to_have_text("Visibility")
-    expect(panel).to_contain_text("Bob")
+    expect(title).to_have_text("Find in conversation")
     expect(panel).not_to_contain_text("Time since queued")
     # The conversation stays beside it.
     expect(alice.answer).to_contain_text("By the spring.")
@@ -96,7 +96,7 @@ def test_panel_key_works_outside_of_text(tab: OpenTab, room: str) -> None:
 
 def test_panel_width_is_remembered(tab: OpenTab, room: str) -> None:
     alice = open_ended(tab, room)
-    alice.page.locator("#to-people").click()
+    alice.page.locator(".turn [data-details]").click()
     edge = alice.page.locator(".panel-edge")
     panel = alice.page.locator("#panel")
     expect(edge).to_have_attribute("aria-valuenow", "45")
@@ -111,14 +111,14 @@ def test_panel_width_is_remembered(tab: OpenTab, room: str) -> None:
     edge.press("ArrowLeft")
     expect(edge).to_have_attribute("aria-valuenow", "36")
 
-    alice.reload().page.locator("#to-people").click()
+    alice.reload().page.locator(".turn [data-details]").click()
     expect(edge).to_have_attribute("aria-valuenow", "36")
     assert panel.evaluate("panel => Math.round(panel.getBoundingClientRect().width)") == 461
 
 
 def test_modified_arrows_do_not_resize_the_panel(tab: OpenTab, room: str) -> None:
     alice = open_ended(tab, room)
-    alice.page.locator("#to-people").click()
+    alice.page.locator(".turn [data-details]").click()
     edge = alice.page.locator(".panel-edge")
 
     for key in ("altKey", "ctrlKey", "metaKey"):
@@ -129,9 +129,9 @@ def test_modified_arrows_do_not_resize_the_panel(tab: OpenTab, room: str) -> Non
 
 def test_failed_panel_page_is_reported(tab: OpenTab, room: str) -> None:
     alice = open_ended(tab, room)
-    alice.page.route("**/people/**", lambda route: route.abort())
+    alice.page.route("**/details/**", lambda route: route.abort())
 
-    alice.page.locator("#to-people").click()
+    alice.page.locator(".turn [data-details]").click()
 
     expect(alice.page.get_by_text("Can’t reach the server.")).to_be_visible()
     expect(alice.page.locator("#panel")).to_be_hidden()
@@ -139,7 +139,7 @@ def test_failed_panel_page_is_reported(tab: OpenTab, room: str) -> None:
 
 def test_phone_panel_covers_the_conversation(tab: OpenTab, room: str) -> None:
     alice = open_ended(tab, room, **PHONE)
-    alice.page.locator("#to-people").click()
+    alice.page.locator(".turn [data-details]").click()
     box = alice.page.locator("#panel").bounding_box()
 
     assert box is not None
@@ -153,10 +153,10 @@ def test_phone_panel_covers_the_conversation(tab: OpenTab, room: str) -> None:
 def test_panel_link_opens_in_a_new_window(tab: OpenTab, room: str) -> None:
     alice = open_ended(tab, room)
     with alice.page.context.expect_page() as opening:
-        alice.page.locator("#to-people").click(modifiers=["Control"])
+        alice.page.locator(".turn [data-details]").click(modifiers=["Control"])
     opening.value.wait_for_load_state()
 
-    expect(opening.value.get_by_role("heading", name="Visibility")).to_be_visible()
+    expect(opening.value.get_by_role("heading", name="Run details")).to_be_visible()
     expect(alice.page.locator("#panel")).to_be_hidden()
     opening.value.locator(".back").click()
     expect(opening.value.locator("#composer")).to_be_visible()

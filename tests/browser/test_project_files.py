@@ -68,6 +68,8 @@ def test_shared_file_is_attached_and_sent(
     alice.page.keyboard.press("Escape")
     alice.button("Remove spring.png").click()
     expect(previews).to_have_count(1)
+    alice.reload()
+    expect(previews).to_have_attribute("alt", "map.png")
     alice.write("What is this?").shows("A river.").until_ended()
 
     shown = alice.turns.nth(0).locator(".attached img")

@@ -8,12 +8,12 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import Locator, expect
 
-from chat.demo.script import stream
 from tests.runs.waiting import WEATHER, calling, saying
 from tests.support.browser import streams
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
+from tests.support.upstream.script import stream
 
 
 @pytest.fixture
@@ -48,9 +48,9 @@ def test_viewers_see_the_question_and_its_answer(site: BrowserSite, tab: OpenTab
     site.fake.wait_until(lambda fake: fake.posts == 1)
 
     site.fake.release("asked")
-    for each in (alice, bob, vera):
+    for each, answer in ((alice, "your answer"), (bob, "your answer"), (vera, "an answer")):
         expect(card(each)).to_contain_text("weather")
-        expect(each.page.locator("#strip")).to_contain_text("Needs input")
+        expect(each.page.locator("#strip")).to_contain_text(f"Waiting for {answer}")
     expect(vera.page.locator(".ask-form")).to_have_count(0)
     result(alice).fill("cold\nand wet")
     alice.button("Submit result").click()

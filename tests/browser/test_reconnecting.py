@@ -98,21 +98,48 @@ def test_lost_network_loses_and_doubles_nothing(people: People, site: BrowserSit
     assert_whole(bob)
 
 
-def test_message_without_a_network_is_kept(people: People, site: BrowserSite) -> None:
+def test_message_without_a_network_is_sent_when_there_is_one(
+    people: People, site: BrowserSite
+) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Second."))
     run = site.send("Tell us.")
     alice = people.tab(site, "Alice", site.room(run)).until_ended()
 
     alice.page.context.set_offline(True)
+    alice.close_sockets()
+    expect(alice.page.locator("#connection")).to_have_text("You’re offline.", use_inner_text=True)
     alice.write("Are you there?")
-    expect(alice.page.locator("#composer-note")).to_contain_text("Can’t reach the server.")
+    expect(alice.page.locator("#composer-note")).to_contain_text("You’re offline.")
     expect(alice.composer).to_have_value("Are you there?")
     alice.page.context.set_offline(False)
-    alice.composer.press("Enter")
 
     alice.shows("Second.").until_ended()
     expect(alice.composer).to_have_value("")
+    expect(alice.page.locator("#composer-note")).to_be_empty()
+    expect(alice.page.locator("#connection")).to_be_hidden()
     expect(alice.turns).to_have_count(4)
+
+
+def test_message_that_somebody_has_overtaken_meanwhile_is_sent_after_theirs(
+    people: People, site: BrowserSite
+) -> None:
+    for answer in ("First.", "For Bob.", "For Alice."):
+        site.fake.script(streams.telling(answer))
+    run = site.send("Tell us.")
+    alice = people.tab(site, "Alice", site.room(run)).until_ended()
+    bob = people.tab(site, "Bob", site.room(run)).until_ended()
+
+    alice.page.context.set_offline(True)
+    alice.close_sockets()
+    alice.write("From Alice")
+    expect(alice.page.locator("#composer-note")).to_contain_text("You’re offline.")
+    bob.write("From Bob").shows("For Bob.").until_ended()
+    alice.page.context.set_offline(False)
+
+    alice.shows("For Alice.").until_ended()
+    expect(alice.composer).to_have_value("")
+    expect(alice.turns).to_have_count(6)
+    expect(alice.turns.nth(2).locator(".words")).to_have_text("From Bob")
 
 
 def test_hidden_tab_stays_current(people: People, site: BrowserSite) -> None:
@@ -218,3 +245,40 @@ def test_tabs_reconnect_spread_over_seconds(restartable_site: BrowserSite, peopl
     for tab in tabs:
         tab.until_ended().shows("One, two.")
         expect(tab.page.locator("#carrier")).to_be_hidden()
+
+
+def test_update_waits_until_nobody_types(own_site: BrowserSite, people: People) -> None:
+    own_site.start()
+    own_site.fake.script(streams.telling("A long answer.\n\n" * 100))
+    alice = people.tab(own_site, "Alice", own_site.room(own_site.send("Tell us."))).until_ended()
+    alice.until_live()
+    # Keys in the page's own time, however busy this machine is.
+    alice.page.evaluate("""() => {
+      Math.random = () => 0;
+      window.isEarlier = true;
+      window.typing = setInterval(() => dispatchEvent(new KeyboardEvent("keydown")), 100);
+    }""")
+    alice.page.mouse.move(640, 300)
+    alice.page.mouse.wheel(0, -600)
+    alice.composer.press_sequentially("Half sentence")
+    for _ in range(len("sentence")):
+        alice.composer.press("ArrowLeft")
+    alice.page.wait_for_timeout(100)
+    place = alice.page.evaluate("() => scrollY")
+    told = {"gone": True, "reason": "restored"}
+
+    own_site.kill9()
+    own_site.start(fault="other_version")
+    alice.until(lambda: told in alice.messages, "the page is told")
+    # A page in which nobody types would reload within this time.
+    alice.composer.press_sequentially("a little bit of a ", delay=150)
+
+    assert alice.page.evaluate("() => window.isEarlier")
+    expect(alice.page.locator("#connection")).to_be_hidden()
+    alice.page.evaluate("() => clearInterval(window.typing)")
+    alice.page.wait_for_function("() => !window.isEarlier && document.readyState === 'complete'")
+    expect(alice.composer).to_have_value("Half a little bit of a sentence")
+    expect(alice.composer).to_be_focused()
+    alice.composer.press_sequentially("whole ")
+    expect(alice.composer).to_have_value("Half a little bit of a whole sentence")
+    assert alice.page.evaluate("() => scrollY") == place

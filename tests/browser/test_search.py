@@ -182,12 +182,12 @@ def test_line_that_was_gone_to_stays_active(
     alice.hold("**/palette/**")
     alice.page.keyboard.press("Control+k")
     alice.page.keyboard.press("ArrowDown")
-    expect(active(alice)).to_have_text("New conversation")
+    expect(active(alice)).to_have_text("Rename")
 
     alice.release()
 
     expect(options(alice).first).to_be_visible()
-    expect(active(alice)).to_have_text("New conversation")
+    expect(active(alice)).to_have_text("Rename")
 
 
 def test_commands_are_found_by_their_names(site: BrowserSite, tab: OpenTab) -> None:
@@ -206,6 +206,29 @@ def test_commands_are_found_by_their_names(site: BrowserSite, tab: OpenTab) -> N
     alice.page.keyboard.type("set")
     alice.page.keyboard.press("Enter")
     alice.page.wait_for_url("**/settings/")
+
+
+def test_commands_act_on_the_open_conversation(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("It rains."))
+    alice = tab("Alice", site.room(site.send("How is the weather?"))).until_ended()
+    commands = alice.page.locator("#palette-conversation").get_by_role("option")
+
+    alice.page.keyboard.press("Control+k")
+    expect(commands.filter(has_text="Export: JSON")).to_have_count(1)
+    alice.page.keyboard.type("rename")
+    alice.page.keyboard.press("Enter")
+    expect(alice.page.locator("#title")).to_be_focused()
+    alice.page.keyboard.press("Escape")
+
+    alice.page.keyboard.press("Control+k")
+    alice.page.keyboard.type("archive")
+    alice.page.keyboard.press("Enter")
+    expect(alice.page.locator("#room-head")).to_contain_text("Archived")
+
+    alice.page.keyboard.press("Control+k")
+    alice.page.keyboard.type("change mod")
+    alice.page.keyboard.press("Enter")
+    expect(alice.page.locator("#choice [role=combobox]")).to_be_focused()
 
 
 def test_person_opens_a_search_for_what_they_wrote(

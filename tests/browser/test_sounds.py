@@ -6,10 +6,10 @@ from pathlib import Path
 from playwright.sync_api import expect
 
 from chat.demo.scenes import DATA
-from chat.demo.script import chunk, openai_chunks, openai_run, stream
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.streams import gate
+from tests.support.upstream.script import chunk, openai_chunks, openai_run, stream
 
 
 def test_sound_is_played_and_downloaded(site: BrowserSite, tab: OpenTab) -> None:

@@ -61,6 +61,7 @@ def test_stop_button_shows_that_it_was_pressed(
     site.fake.script(streams.telling("Half", streams.hang()))
     run = site.send("Tell us.")
     alice = tab("Alice", site.room(run)).shows("Half")
+    alice.post_over_http()
     alice.hold("**/stop/")
 
     stop(alice)
@@ -93,6 +94,7 @@ def test_failed_stop_can_be_repeated(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("Half", streams.hang()))
     run = site.send("Tell us.")
     alice = tab("Alice", site.room(run)).shows("Half")
+    alice.post_over_http()
     alice.page.route("**/stop/", lambda route: route.abort())
 
     by_button(alice)

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.support.browser import streams
 from tests.support.browser.displays import DESKTOP_LIGHT, PHONE_DARK, serious_findings
-from tests.support.browser.people import OpenTab
+from tests.support.browser.people import OpenTab, People
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 
@@ -88,6 +88,40 @@ def test_export_shows_its_progress_and_is_downloaded(
     expect(alice.page.locator("#exports .job")).to_have_count(0)
 
 
+def test_upload_that_was_refused_is_sent_again_with_the_same_button(
+    own_site: BrowserSite, people: People
+) -> None:
+    """The storage is full, then the server breaks, then the connection is lost."""
+    own_site.start(fault="full_at_times")
+    bob = people.tab(own_site, "Bob", PAGE)
+    page = bob.page
+    file = {"name": "chats.zip", "mimeType": "application/zip", "buffer": exported()}
+    page.get_by_label("File").set_input_files(file)
+    said, button = (
+        page.locator(".upload-error"),
+        page.get_by_role("button", name="Upload and check"),
+    )
+
+    own_site.fill_database()
+    button.click()
+    expect(said).to_contain_text("Storage is full")
+    expect(page.locator(".upload-state")).to_be_hidden()
+    own_site.empty_database()
+    page.route("**/settings/data/upload/", lambda route: route.fulfill(status=500, body="<p>"))
+    button.click()
+    expect(said).to_have_text("The server couldn’t take the file. Try again in a moment.")
+    page.unroute("**/settings/data/upload/")
+    page.route("**/settings/data/upload/", lambda route: route.abort())
+    button.click()
+    expect(said).to_contain_text("Check your connection")
+    page.unroute("**/settings/data/upload/")
+    button.click()
+
+    job = first(bob, "imports")
+    expect(job.get_by_role("button", name=f"Import {COUNT} conversations")).to_be_visible()
+    expect(said).to_be_empty()
+
+
 def test_import_is_reported_before_and_undone_after(site: BrowserSite, tab: OpenTab) -> None:
     bob = tab("Bob", PAGE)
     file = {"name": "chats.zip", "mimeType": "application/zip", "buffer": exported()}
@@ -97,7 +131,7 @@ def test_import_is_reported_before_and_undone_after(site: BrowserSite, tab: Open
     job = first(bob, "imports")
     go = job.get_by_role("button", name=f"Import {COUNT} conversations")
     expect(go).to_be_visible()
-    job.get_by_text("Not understood (1)").click()
+    job.get_by_text("Couldn’t be read (1)").click()
     expect(job).to_contain_text("Odd")
     assert not site.value("SELECT count(*) FROM chat_conversation WHERE title LIKE 'Imported %'")
     assert serious_findings(bob.page, [PHONE_DARK]) == []

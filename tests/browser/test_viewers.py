@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from chat.demo.script import Script
 from tests.support.browser import streams
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.streams import gate
+from tests.support.upstream.script import Script
 
 MIDDLE, LATE = gate("middle"), gate("late")
 
@@ -117,16 +117,3 @@ def test_page_joins_lags_and_resumes_inside_a_block(site: BrowserSite, tab: Open
     assert kept
     after = tab("Bob", site.room(run)).normalized()
     assert [viewer.normalized() for viewer in (alice, bob, late)] == [after] * 3
-
-
-def test_second_tab_of_one_person_is_live(site: BrowserSite, tab: OpenTab) -> None:
-    site.fake.script(streams.telling("One, ", MIDDLE, "two."))
-    run = site.send("Count.")
-    first = tab("Alice", site.room(run)).shows("One,")
-    second = tab("Alice", site.room(run)).shows("One,")
-
-    site.fake.release("middle")
-
-    for viewer in (first, second):
-        viewer.until_ended()
-        expect(viewer.answer.locator(".message")).to_have_text("One, two.")

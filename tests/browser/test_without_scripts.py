@@ -56,7 +56,7 @@ PAGES = {
     "/r/{run}/details/?tab=events": "main li summary",
     "/r/{run}/replay/": "main a[aria-label='Next event']",
     "/c/{room}/files/": "main h1:has-text('Files')",
-    "/c/{room}/people/": "main button:has-text('Make private')",
+    "/c/{room}/people/": "main select[name=visibility]",
 }
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from chat.demo.fake import FakeUpstream
 from tests.support import databases
 from tests.support.chromium import launched
 from tests.support.cluster.cluster import Cluster, seed_database
 from tests.support.processes.site import World
 from tests.support.servers import PostgreSQL, Redis
+from tests.support.upstream.fake import FakeUpstream
 
 HERE = Path(__file__).parent
 # Of each log, in the report of a failure.

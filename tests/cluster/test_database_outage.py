@@ -9,7 +9,6 @@ from uuid import UUID
 import httpx
 import pytest
 
-from chat.demo.script import AnyStep, Flood, Gate, lmstudio_event, stream
 from chat.web.views import AWAY
 from tests.support.cluster.answers import Words, assert_nothing_lost, assert_whole, begin
 from tests.support.cluster.cluster import LEASE_SECONDS, Cluster, Web, resident_bytes
@@ -17,6 +16,7 @@ from tests.support.cluster.viewers import Viewers
 from tests.support.processes.runs import assert_ended, text_of
 from tests.support.processes.site import SOON_SECONDS, soon
 from tests.support.servers import PostgreSQL
+from tests.support.upstream.script import AnyStep, Flood, Gate, lmstudio_event, stream
 
 # No runner can renew its lease meanwhile, and none of them is lost.
 OUTAGE_SECONDS = LEASE_SECONDS + 1

@@ -3,15 +3,15 @@
 import time
 from collections.abc import Callable
 
-from chat.demo.script import stream
 from tests.support.cluster.answers import assert_nothing_lost, begin
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.viewers import Viewers
 from tests.support.processes.runs import SEEN, SEEN_END
 from tests.support.processes.site import SOON_SECONDS
 from tests.support.servers import Redis
+from tests.support.upstream.script import stream
 
-# Longer than a process waits for an answer of the channel layer.
+# Longer than a process waits for an answer of Redis.
 FROZEN_SECONDS = 2.5
 
 

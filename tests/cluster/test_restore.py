@@ -10,7 +10,6 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from chat.demo.script import Script, lmstudio_events, lmstudio_run, stream
 from tests.support.browser.tab import NORMALISED
 from tests.support.cluster.cluster import Cluster, Web
 from tests.support.pages import cursor_of, page_of
@@ -26,6 +25,7 @@ from tests.support.processes.runs import (
 from tests.support.processes.site import SOON_SECONDS
 from tests.support.processes.viewers import Tab
 from tests.support.servers import PostgreSQL
+from tests.support.upstream.script import Script, lmstudio_events, lmstudio_run, stream
 
 # What a page shows of a room: each turn with its words, or with its answers.
 SHOWN = f"""() => JSON.stringify([document.title, ...[...document.querySelectorAll("#turns > article")]

@@ -6,7 +6,6 @@ from uuid import UUID
 
 import pytest
 
-from chat.demo.script import Gate, stream
 from tests.support.cluster.cluster import Cluster, RunnerProcess
 from tests.support.cluster.viewers import Viewers
 from tests.support.processes.runs import (
@@ -21,6 +20,7 @@ from tests.support.processes.runs import (
     text_of,
 )
 from tests.support.processes.site import SOON_SECONDS, soon
+from tests.support.upstream.script import Gate, stream
 
 QUESTION = "Where does the river run?"
 

@@ -8,7 +8,13 @@ from uuid import UUID
 import httpx
 from websockets.sync import client
 
-from chat.demo.script import (
+from tests.support.cluster.cluster import Cluster, Web, resident_bytes
+from tests.support.cluster.viewers import Viewers
+from tests.support.pages import cursor_of, page_of
+from tests.support.processes.runs import assert_ended
+from tests.support.processes.site import Site
+from tests.support.processes.viewers import Tab, open_socket
+from tests.support.upstream.script import (
     AnyStep,
     Gate,
     JsonObject,
@@ -17,12 +23,6 @@ from chat.demo.script import (
     lmstudio_result,
     stream,
 )
-from tests.support.cluster.cluster import Cluster, Web, resident_bytes
-from tests.support.cluster.viewers import Viewers
-from tests.support.pages import cursor_of, page_of
-from tests.support.processes.runs import assert_ended
-from tests.support.processes.site import Site
-from tests.support.processes.viewers import Tab, open_socket
 
 VIEWERS = 60
 # So many of them begin to read at the end.

@@ -6,13 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from chat.demo.script import stream
 from tests.support.cluster.answers import Words
 from tests.support.cluster.bulk import send_many
 from tests.support.cluster.cluster import Cluster
 from tests.support.processes.runs import SEEN, assert_ended
 from tests.support.processes.site import SOON_SECONDS
 from tests.support.servers import Redis
+from tests.support.upstream.script import stream
 
 OTHERS = 20
 STOPS = 20

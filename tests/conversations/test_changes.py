@@ -13,9 +13,8 @@ from lxml import html
 
 from chat.conversations.actions import conversation
 from chat.conversations.actions import messages as message_actions
-from chat.conversations.page_updates import render_updates
+from chat.conversations.page_updates import CSRF_PLACE, KEY_PLACE, PageReader, render_updates
 from chat.conversations.transcript import PAGE_TURNS
-from chat.live.page_updates import CSRF_PLACE, KEY_PLACE, PageReader
 from chat.models import (
     AnswerFile,
     BranchChoice,

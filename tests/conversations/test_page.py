@@ -149,7 +149,7 @@ def test_member_has_no_actions_of_the_owner(as_bob: Client, room: Room) -> None:
     page = room.page(as_bob)
 
     owners = "//form[contains(@action, '/visibility/') or contains(@action, '/delete/')]"
-    assert page.xpath("//form[contains(@action, '/rename/')]")
+    assert page.xpath("//form[contains(@action, '/rename/')]") == []
     assert page.xpath(owners) == []
 
 
@@ -253,11 +253,12 @@ def test_models_are_grouped_by_server(as_alice: Client, room: Room) -> None:
     assert page.xpath(f"{CHOICES}/@data-dialect") == ["lmstudio"] * 2
 
 
-def test_embedding_models_are_not_offered(as_alice: Client, room: Room) -> None:
+def test_models_that_cannot_chat_are_not_offered(as_alice: Client, room: Room) -> None:
     room.turn("First")
+    kinds = {"M": "llm", "E": "embedding", "Jev": "decision", "Clef": "evaluation"}
     entries = [
-        {"id": "m", "label": "M", "detail": {"type": "llm"}, "is_typed": False},
-        {"id": "e", "label": "E", "detail": {"type": "embedding"}, "is_typed": False},
+        {"id": name.lower(), "label": name, "detail": {"type": kind}, "is_typed": False}
+        for name, kind in kinds.items()
     ]
     Upstream.objects.update(model_list=entries)
     Conversation.objects.update(model="m")
@@ -297,8 +298,45 @@ def test_home_without_a_team_says_so(
 ) -> None:
     page = signed_in(charlie).get(reverse("home")).content.decode()
 
-    assert "You have read-only access" in page
+    assert "You’re not on a team yet" in page
     assert "<textarea" not in page
+
+
+@pytest.mark.parametrize("page", ["tokens", "data", "project_new"])
+def test_pages_say_why_there_is_no_team_to_write_in(
+    page: str, charlie: User, as_viewer: Client, signed_in: Callable[[User], Client]
+) -> None:
+    def words(client: Client) -> str:
+        return client.get(reverse(page)).content.decode()
+
+    assert "You have read-only access" in words(as_viewer)
+    assert "You’re not on a team yet. Ask a team owner" in words(signed_in(charlie))
+    User.objects.filter(pk=charlie.pk).update(is_staff=True)
+    assert "You’re not on a team yet. Create one" in words(signed_in(charlie))
+
+
+def test_hiding_demo_servers_is_offered_below_a_good_answer(
+    as_alice: Client, alice: User, room: Room
+) -> None:
+    User.objects.filter(pk=alice.pk).update(is_staff=True)
+    Upstream.objects.create(
+        name="Other",
+        dialect="lmstudio",
+        base_url="http://a",
+        model_list=room.upstream.model_list,
+        is_demo=True,
+    )
+    run = room.ask("First")
+
+    def is_offered() -> bool:
+        (place,) = room.page(as_alice).xpath("//*[@data-first-answer]")
+        return "hidden" not in place.attrib
+
+    assert not is_offered()
+    end_run(run)
+    assert is_offered()
+    Run.objects.filter(pk=run.pk).update(status="failed")
+    assert not is_offered()
 
 
 def test_home_suggests_what_fits_the_chosen_model(as_alice: Client, upstream: Upstream) -> None:

@@ -19,8 +19,18 @@ from django.urls import reverse
 from chat.conversations.actions import conversation as actions_conversation
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice, start_conversation
-from chat.conversations.transcript import Path, read_path
-from chat.models import Conversation, Message, Role, Run, RunStatus, Team, Upstream, User
+from chat.conversations.paths import Path, read_path
+from chat.models import (
+    Conversation,
+    Message,
+    QueuedMessage,
+    Role,
+    Run,
+    RunStatus,
+    Team,
+    Upstream,
+    User,
+)
 from tests.support.rooms import HTMX, Headers, Patches, Room, end_run, filled_form, url_of
 
 pytestmark = pytest.mark.databases(slow=True)
@@ -354,20 +364,8 @@ def test_retry_of_another_answer_under_a_used_key_is_refused(as_alice: Client, r
 # --- refusals -------------------------------------------------------------------------------
 
 
-def test_message_that_was_overtaken_is_refused(as_bob: Client, room: Room) -> None:
-    answer = room.turn("First")
-    room.turn("Second", answer)
-    data = room.form("Mine", parent=answer)
-
-    response = room.send(as_bob, data, room.position(answer))
-
-    assert response.status_code == 409
-    assert "Alice sent a message just before you" in response.content.decode()
-    assert not Message.objects.filter(text="Mine").exists()
-
-
 @pytest.mark.databases
-def test_of_two_messages_at_the_same_moment_one_is_refused(
+def test_of_two_messages_at_the_same_moment_one_is_queued(
     transactional_db: None,
     as_alice: Client,
     as_bob: Client,
@@ -392,8 +390,9 @@ def test_of_two_messages_at_the_same_moment_one_is_refused(
     with ThreadPoolExecutor(2) as pool:
         statuses = list(pool.map(send, (as_alice, as_bob)))
 
-    assert sorted(statuses) == [200, 409]
-    assert Message.objects.filter(parent=answer).count() == 1
+    assert statuses == [200, 200]
+    sent = Message.objects.get(parent=answer)
+    assert QueuedMessage.objects.get().after.parent == sent
 
 
 def test_parent_of_another_conversation_is_refused(
@@ -408,13 +407,14 @@ def test_parent_of_another_conversation_is_refused(
     assert not room.conversation.messages.exists()
 
 
-def test_message_below_a_live_answer_is_refused(as_alice: Client, room: Room) -> None:
-    run = room.ask("First")
+def test_message_below_a_person_s_message_is_refused(as_alice: Client, room: Room) -> None:
+    answer = room.turn("First")
 
-    response = room.send(as_alice, room.form(parent=run.message.public_id.hex))
+    response = room.send(as_alice, room.form(parent=answer.parent))
 
     assert response.status_code == 409
-    assert "isn’t finished yet" in Patches(response).text("#composer-note")
+    assert "no longer in this conversation" in Patches(response).text("#composer-note")
+    assert set(room.conversation.messages.all()) == {answer, answer.parent}
 
 
 def test_invalid_fields_are_refused_with_a_reason(
@@ -459,8 +459,8 @@ def test_disabled_model_cannot_be_chosen(as_alice: Client, room: Room, upstream:
 
 
 def test_refusal_without_scripts_keeps_the_text(as_alice: Client, room: Room) -> None:
-    run = room.ask("First")
-    data = room.form("Keep <these> words", parent=run.message.public_id.hex)
+    answer = room.turn("First")
+    data = room.form("Keep <these> words", parent=answer.parent)
 
     response = room.send(as_alice, data, headers={})
 

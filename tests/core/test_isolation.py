@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from chat.core.isolation.child import Refused
 from chat.core.isolation.parent import ChildKilled, Limits, read_in_child
 
 MEGABYTE = 1024 * 1024
+ROOT = Path(__file__).parents[2]
 LIMITS = Limits(
     memory_bytes=256 * MEGABYTE,
     cpu_seconds=60,
@@ -74,13 +76,46 @@ def test_child_has_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @linux
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="no filter")
-def test_child_opens_nothing_starts_nothing_and_reaches_nobody() -> None:
-    found = dict(each.decode().split(" ", 1) for each in run("attempts"))
+def test_child_opens_nothing_starts_nothing_and_reaches_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "of-somebody-else"
+    path.write_bytes(b"content")
+    order = f"{os.getpid()} {path}".encode()
+    found = dict(each.decode().split(": ", 1) for each in run("attempts", order=order))
 
-    assert set(found) >= {"open", "socket", "fork", "start", "execute", "signal", "ring"}
+    assert {"open", "start", "signal", "queued signal", "ring", "truncate"} < set(found)
     # Of descriptors there is one left, because the reader has closed one; two are needed for a pipe.
     refusals = {"Operation not permitted", "Too many open files"}
-    assert {name for name, answer in found.items() if answer not in refusals} == set()
+    assert {name: answer for name, answer in found.items() if answer not in refusals} == {}
+    assert path.read_bytes() == b"content"
+    assert [each.name for each in tmp_path.iterdir()] == ["of-somebody-else"]
+
+
+@linux
+def test_child_inherits_nothing_that_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = children_of(monkeypatch)
+    with (tmp_path / "database").open("wb") as file:
+        os.set_inheritable(file.fileno(), True)
+        reading = run("endless")
+        next(reading)
+
+        opened = Path(f"/proc/{started[0].pid}/fd")
+        found = {each.name: os.readlink(each)[:5] for each in opened.iterdir()}
+        reading.close()
+
+    assert found == {"0": "pipe:", "1": "pipe:", "2": "/dev/"}
+
+
+@pytest.mark.slow
+def test_reader_of_exports_needs_no_django() -> None:
+    """What it imports is all that a file can reach there."""
+    code = "import sys, chat.imports.reader; print([m for m in sys.modules if m.split('.')[0] == 'django'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "[]\n"
 
 
 def test_sentence_of_the_reader_is_raised() -> None:
@@ -139,6 +174,29 @@ def test_caller_can_end_a_child_that_gives_nothing(monkeypatch: pytest.MonkeyPat
         list(run("waiting", check=cancel))
 
     assert [each.returncode for each in started] == [-9]
+
+
+@pytest.mark.parametrize("reader", ["endless", "asking"])
+def test_caller_is_asked_about_a_child_that_always_answers(
+    reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parent, "CHECK_SECONDS", 0.2)
+    has_begun = False
+
+    class Canceled(Exception):
+        pass
+
+    def cancel() -> None:
+        if has_begun:
+            raise Canceled
+
+    limits = replace(LIMITS, cpu_seconds=2, output_bytes=200 * MEGABYTE)
+    reading = run(reader, bytes(3 * MEGABYTE), check=cancel, limits=limits)
+    next(reading)
+    has_begun = True
+
+    with pytest.raises(Canceled):
+        list(reading)
 
 
 def test_child_is_gone_when_nobody_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,6 +138,21 @@ def test_without_a_build_pages_link_single_sheets(source: Path, settings: Any) -
     assert linked == ["/static/base/one.css", "/static/a/deep/two.css"]
 
 
+def test_address_is_put_together_once(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    static_files.bring_up_to_date()
+    storage = static_files.CompressedManifestStaticFilesStorage
+    put_together, names = storage.url, []
+
+    def noted(self: Any, name: str, force: bool = False) -> str:
+        names.append(name)
+        return str(put_together(self, name, force))
+
+    monkeypatch.setattr(storage, "url", noted)
+
+    assert len({static("one.svg") for _ in range(3)}) == 1
+    assert names == ["one.svg"]
+
+
 def test_hashed_file_is_kept_for_ever(get: Callable[..., Any]) -> None:
     get("/static/one.svg")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx
 
 from chat import dialects, result
-from chat.demo.fake import FakeUpstream
 from chat.dialects.base import AssistantTurn, Prompt, Reply, Turn, UserTurn
-from chat.events import ErrorInfo, MessageItem, ReasoningItem, Result, ToolCallItem
+from chat.events import ErrorInfo, Result, ToolCallItem
 from chat.wire.sse import Decoder
+from tests.support.upstream.fake import FakeUpstream
 
 # What a person types as the base URL.
 BASES = {
@@ -31,7 +31,7 @@ def connect(fake: FakeUpstream, dialect: str = "lmstudio", **members: object) ->
 
 def make_prompt(*turns: Turn | str, model: str = "any", **members: object) -> Prompt:
     """A conversation whose questions may be given as texts."""
-    whole = tuple(UserTurn(text=turn) if isinstance(turn, str) else turn for turn in turns)
+    whole = tuple(UserTurn.of(turn) if isinstance(turn, str) else turn for turn in turns)
     return Prompt(model=model, turns=whole, **members)
 
 
@@ -73,7 +73,3 @@ def with_outputs(found: Result, *outputs: str) -> AssistantTurn:
 
 def calls_in(found: Result) -> list[ToolCallItem]:
     return [item for item in found.output if isinstance(item, ToolCallItem)]
-
-
-def text_in(found: Result, kind: type[MessageItem] | type[ReasoningItem] = MessageItem) -> str:
-    return "".join(item.content for item in found.output if isinstance(item, kind))

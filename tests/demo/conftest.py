@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import httpx
 import pytest_asyncio
 
-from chat.demo.fake import FakeUpstream
 from tests.demo.answers import connect
+from tests.support.upstream.fake import FakeUpstream
 
 Ask = Callable[..., Awaitable[httpx.Response]]
 

@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import httpx
-
 JsonObject = dict[str, Any]
 
 
@@ -12,33 +10,6 @@ def blocks_of(body: bytes) -> list[bytes]:
     assert body.endswith(b"\n\n")
     assert b"\r" not in body
     return body.removesuffix(b"\n\n").split(b"\n\n")
-
-
-def events_in(response: httpx.Response) -> list[JsonObject]:
-    """The events of a stream whose payloads repeat their names, as most APIs send them."""
-    return named_events_in(stream_in(response))
-
-
-def chunks_in(response: httpx.Response) -> list[JsonObject]:
-    return openai_chunks_in(stream_in(response))
-
-
-def stream_in(response: httpx.Response) -> bytes:
-    assert response.status_code == 200, response.text
-    assert response.headers["content-type"] == "text/event-stream"
-    return response.content
-
-
-async def read_until_broken(client: httpx.AsyncClient, path: str, body: object) -> bytes:
-    """What arrives of a stream before its connection breaks off, which it has to."""
-    received = bytearray()
-    try:
-        async with client.stream("POST", path, json=body) as response:
-            async for data in response.aiter_raw():
-                received += data
-    except httpx.TransportError:
-        return bytes(received)
-    raise AssertionError("the stream ended in order")
 
 
 def named_events_in(body: bytes) -> list[JsonObject]:
@@ -62,24 +33,10 @@ def openai_chunks_in(body: bytes) -> list[JsonObject]:
     return [json.loads(block.removeprefix(b"data: ")) for block in blocks[:-1]]
 
 
-def types_of(events: list[JsonObject]) -> list[str]:
-    return [event["type"] for event in events]
-
-
 def text_of(events: list[JsonObject], kind: str = "message") -> str:
     return joined(event["content"] for event in events if event["type"] == f"{kind}.delta")
-
-
-def content_of(chunks: list[JsonObject], member: str = "content") -> str:
-    deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
-    return joined(delta.get(member) or "" for delta in deltas)
 
 
 def joined(pieces: Any) -> str:
     """Pieces joined, halves of surrogate pairs included."""
     return "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16")
-
-
-def finish_reasons(chunks: list[JsonObject]) -> list[str]:
-    choices = [choice for chunk in chunks for choice in chunk["choices"]]
-    return [choice["finish_reason"] for choice in choices if choice["finish_reason"]]

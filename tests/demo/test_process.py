@@ -60,28 +60,29 @@ def address_of(process: subprocess.Popen[str]) -> str:
 
 
 def test_serves_until_a_signal(start: Start, subtests: pytest.Subtests) -> None:
-    body = {"model": "tributary/demo-writer", "input": "hello"}
+    body = {"model": "tributary/demo-writer", "messages": [{"role": "user", "content": "hello"}]}
     # Started together: starting takes most of this test.
     signals = (signal.SIGTERM, signal.SIGINT)
     processes = {number: start("--speed", "0") for number in signals}
 
     for number, process in processes.items():
         with subtests.test(number.name):
-            answer = httpx.post(f"{address_of(process)}/api/v1/chat", json=body, trust_env=False)
+            url = address_of(process)
+            answer = httpx.post(f"{url}/v1/chat/completions", json=body, trust_env=False)
             process.send_signal(number)
             output, errors = process.communicate(timeout=PATIENCE_SECONDS)
 
-            assert answer.json()["output"][0]["content"].startswith("Hello!")
+            assert answer.content.endswith(b"data: [DONE]\n\n")
             assert (process.returncode, output, errors) == (0, "", "")
 
 
 def test_sigterm_ends_open_streams(start: Start) -> None:
-    process = start("--control", "--speed", "0")
-    url = address_of(process)
-    told = {"steps": [{"step": "send", "text": "data: 1\n\n"}, {"step": "hang"}]}
-    httpx.post(f"{url}/control/script", json=told, trust_env=False)
+    process = start("--speed", "0.01")
+    body = {"model": "tributary/demo-writer", "input": "slow", "stream": True}
 
-    with httpx.stream("POST", f"{url}/api/v1/chat", json={}, trust_env=False) as response:
+    with httpx.stream(
+        "POST", f"{address_of(process)}/api/v1/chat", json=body, trust_env=False
+    ) as response:
         next(response.iter_raw())
         process.terminate()
         process.wait(timeout=PATIENCE_SECONDS)
@@ -89,17 +90,32 @@ def test_sigterm_ends_open_streams(start: Start) -> None:
     assert process.returncode == 0
 
 
-def test_ends_with_its_parent(start: Start) -> None:
-    parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    process = start("--parent-pid", str(parent.pid))
-    address_of(process)
+PARENT = """
+import os, subprocess, sys
+subprocess.Popen(
+    [sys.executable, "manage.py", "demo_upstream", "--parent-pid", str(os.getpid())],
+    stdin=subprocess.DEVNULL,
+)
+input()
+"""
 
-    # Killed and not waited for: its number still exists, the process does not.
+
+def test_ends_with_its_parent() -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        cwd=settings.BASE_DIR,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    url = address_of(parent)
+
     parent.kill()
-    process.communicate(timeout=PATIENCE_SECONDS)
-    parent.communicate()
+    # The output ends when the last process that writes to it has ended.
+    parent.communicate(timeout=PATIENCE_SECONDS)
 
-    assert process.returncode == 0
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url, trust_env=False)
 
 
 def test_ends_at_once_without_its_parent(start: Start) -> None:

@@ -19,7 +19,9 @@ import pytest
 from chat.management.commands import restore
 from project.backup import archive
 from project.backup.archive import BackupError
+from project.old_databases import replaced_migrations
 from tests.support.databases import MIGRATED
+from tests.support.files import objects_in
 from tests.support.processes.site import ROOT
 
 CANARY = "sk-canary-of-the-backup"
@@ -252,6 +254,15 @@ def test_backup_of_a_newer_version_is_refused(backups: Path) -> None:
         restore.refuse_newer(manifest)
 
 
+def test_backup_without_migrations_that_are_gone_is_refused(backups: Path) -> None:
+    manifest = archive.check(backups / "without")
+    restore.refuse_older(manifest)
+    manifest.migrations.remove(f"chat.{max(replaced_migrations())}")
+
+    with pytest.raises(BackupError, match="early state of version"):
+        restore.refuse_older(manifest)
+
+
 @pytest.mark.parametrize("damage", ["flipped", "short", "empty", "another tar"])
 def test_damaged_backup_is_refused(backups: Path, tmp_path: Path, damage: str) -> None:
     body = bytearray((backups / "without").read_bytes())
@@ -273,7 +284,7 @@ def test_damaged_backup_is_refused(backups: Path, tmp_path: Path, damage: str) -
 def test_older_backup_is_migrated(install: Install, tmp_path: Path) -> None:
     program = """
 print(json.dumps([
-    said("migrate", "chat", "0006", "--verbosity", "0"),
+    said("migrate", "chat", "0028", "--verbosity", "0"),
     said("backup", sys.argv[1]),
     said("restore", sys.argv[1], "--yes"),
     said("keys"),
@@ -282,7 +293,71 @@ print(json.dumps([
     backup = tmp_path / "older.backup"
     _, written, restored, keys = install(is_migrated=True).run(program, str(backup))
 
-    assert "chat.0007_keys_and_cache" not in archive.check(backup).migrations
+    assert "chat.0029_access_reasons" not in archive.check(backup).migrations
     assert "Backup written and verified" in written
     assert "Restored from" in restored
     assert "The keys match" in keys
+
+
+STORE = """
+from chat.models import FileContent, NewContent, StoredFile
+with FileContent.objects.writing([NewContent(body=sys.argv[1].encode())]) as [content]:
+    StoredFile.objects.store(None, name="a.txt", media_type="text/plain", content=content)
+"""
+FILES = """
+from chat.models import FileContent, StoredFile, UnreferencedObject
+print(json.dumps([
+    said(*sys.argv[1:]),
+    [file.body.decode() for file in StoredFile.objects.order_by("pk")],
+    FileContent.objects.filter(object_name__gt="").count(),
+    UnreferencedObject.objects.count(),
+]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_backup_has_the_files_of_the_storage(install: Install, tmp_path: Path) -> None:
+    backup, folder = str(tmp_path / "with-files"), tmp_path / "source"
+    folder.mkdir()
+    source = install(is_migrated=True)
+    source.settings["FILES_DIR"] = str(folder)
+    source.run(STORE + "print(1)", "kept")
+    source.run(STORE + FILES.replace("*sys.argv[1:]", "'backup', sys.argv[2]"), "lost", backup)
+    source.run(STORE + "print(1)", "newer")
+    lost = next(
+        each for each in folder.rglob("*") if each.is_file() and each.read_bytes() == b"lost"
+    )
+    lost.unlink()
+
+    said, bodies, outside, unreferenced = source.run(FILES, "restore", backup)
+
+    assert "Restored from" in said
+    # The object of the newer file stays for a while.
+    assert (bodies, outside, unreferenced) == (["kept", "lost"], 2, 1)
+    assert sorted(objects_in(folder)) == [b"kept", b"lost", b"newer"]
+    # Without a storage, the files of the backup are in the database.
+    said, bodies, outside, _ = install().run(FILES, "restore", backup)
+    assert "not in this backup" not in said
+    assert (bodies, outside) == (["kept", "lost"], 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_backup_says_which_files_it_lacks(install: Install, tmp_path: Path) -> None:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    source = install(is_migrated=True)
+    source.settings["FILES_DIR"] = str(folder)
+    source.run(STORE + "print(1)", "a file")
+    program = "print(json.dumps([said('backup', *sys.argv[1:]), said('restore', sys.argv[1])]))"
+
+    _, left_out = source.run(program, str(tmp_path / "without"), "--without-files")
+    (path,) = (each for each in folder.rglob("*") if each.is_file())
+    path.write_bytes(b"a lie.")
+    damaged, _ = source.run(program, str(tmp_path / "damaged"))
+
+    assert "1 file is in the storage for files, and not in this backup." in left_out
+    assert (
+        f"1 file can’t be read and is not in the backup. Its object: {path.parent.name}/" in damaged
+    )

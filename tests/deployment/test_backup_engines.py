@@ -31,8 +31,8 @@ def test_data_of_a_running_server_is_not_restored(tmp_path: Path, settings: Any)
     lock = FileLock(tmp_path / "server.lock")
     lock.acquire()
 
-    with pytest.raises(CommandError, match="already uses"):
-        hold_data_dir()
+    with pytest.raises(CommandError, match="already uses"), hold_data_dir():
+        pass
 
     lock.release()
 

@@ -72,12 +72,14 @@ WRONG_SETTINGS = [
     ("REDIS_URL", "http://u:canary@h", "must start with redis://"),
     ("LOG_LEVEL", "loud", "must be one of DEBUG"),
     ("LOG_FORMAT", "xml", "must be one of line, json"),
-    ("UPSTREAM_TRANSPORT", "pigeon", "must be one of wire, stock"),
     ("TIME_ZONE", "Nowhere/At/All", "unknown time zone"),
     ("ENCRYPTION_KEYS", "canary", "key 1 is not a Fernet key"),
     ("PORT", "70000", "must be a port from 0 to 65535"),
     ("DATA_DIR", "/dev/null", "DATA_DIR=/dev/null is not usable by user "),
     ("DATA_DIR", "/proc/tributary", "No such file or directory. Choose a directory that this user"),
+    ("FILES_DIR", "/nowhere/at/all", "it is missing or not writable. Create or mount a directory"),
+    ("FILES_OPTIONS", '{"secret_key": "canary"', "must be a JSON object"),
+    ("NEW_FILES_IN", "storage", "must be one of database, not 'storage'"),
     ("LEASE_SECONDS", "0", "must be a number from 2 to 86400, not '0'"),
     ("INVITATION_DAYS", "1e9", "must be a number from 0.01 to 36500, not '1e9'"),
     ("MAX_CONCURRENT_REQUESTS", "0", "must be a number of at least 1, not '0'"),
@@ -94,7 +96,8 @@ WRONG_SETTINGS = [
     ("SITE_URL", "http://[x", "not 'http://[x'"),
     ("SITE_URL", "http://a.example:99999", "not 'http://a.example:99999'"),
     ("CSRF_TRUSTED_ORIGINS", "a.example", "not 'a.example'"),
-    ("UPSTREAM_PROXY", "http://u:canary@proxy:3128", "needs UPSTREAM_TRANSPORT=stock"),
+    ("UPSTREAM_PROXY", "https://u:canary@proxy", "must look like http://proxy.example.org:3128"),
+    ("UPSTREAM_PROXY", "http://u:canary@proxy/path", "must look like http://proxy.example"),
 ]
 
 

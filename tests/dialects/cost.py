@@ -10,7 +10,7 @@ from chat.result import Fold, finish
 from chat.wire.sse import Decoder
 from tests.support.selection import EXHAUSTIVE
 
-FEW, MANY = (600, 2_400) if EXHAUSTIVE else (200, 800)
+FEW, MANY = (600, 2_400) if EXHAUSTIVE else (100, 400)
 # What does not depend on the number of deltas may be saved, never added.
 MOST = 4.4
 

@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Iterable
 
-from chat.dialects.base import Cause, Dialect
-from chat.events import ChatEnd, ChatStart, ErrorInfo, Event, encode
+from chat.dialects.base import Dialect
+from chat.events import Cause, ChatEnd, ChatStart, ErrorInfo, Event, encode
 from chat.result import Fold, finish, fold
 from chat.wire.sse import Decoder, Frame
 

@@ -31,8 +31,8 @@ from chat.events import (
 
 PICTURE = Image(media_type="image/png", data="aGk=")
 CLIENT = ProviderInfo(type="function")
-HELLO = UserTurn(text="Hello")
-MORE = UserTurn(text="More?")
+HELLO = UserTurn.of("Hello")
+MORE = UserTurn.of("More?")
 SAID = MessageItem(content="Hi.")
 
 

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
-from tests.support.selection import EXHAUSTIVE
-
 Strategy = st.SearchStrategy[object]
-
-
-def examples(count: int) -> settings:
-    """Three times as many in an exhaustive run."""
-    return settings(max_examples=3 * count if EXHAUSTIVE else count)
-
 
 CAUSES = st.sampled_from(["eof", "stopped", "interrupted", "failed"])
 WORDS = st.sampled_from(

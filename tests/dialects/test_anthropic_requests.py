@@ -11,8 +11,16 @@ from chat import dialects
 from chat.dialects.anthropic_messages import history
 from chat.dialects.anthropic_messages import request as anthropic_request
 from chat.dialects.anthropic_messages.dialect import SIGNATURES_LEFT_OUT
-from chat.dialects.base import AssistantTurn, Image, Reply, ToolDefinition, Turn, UserTurn
-from chat.dialects.history import NO_ANSWER, PICTURES_LEFT_OUT
+from chat.dialects.base import (
+    PARTS_LEFT_OUT,
+    AssistantTurn,
+    Image,
+    Reply,
+    ToolDefinition,
+    Turn,
+    UserTurn,
+)
+from chat.dialects.history import NO_ANSWER
 from chat.events import (
     ErrorInfo,
     Json,
@@ -86,14 +94,14 @@ def test_first_turn_body() -> None:
 
 
 def test_images_precede_text() -> None:
-    (message,) = messages_of(UserTurn(text="What is it?", images=(PICTURE,)))
+    (message,) = messages_of(UserTurn.of("What is it?", PICTURE))
 
     source = {"type": "base64", "media_type": "image/png", "data": "aGk="}
     assert message["content"] == [{"type": "image", "source": source}, text("What is it?")]
 
 
 def test_unsupported_image_type_is_left_out() -> None:
-    turn = UserTurn(text="", images=(Image(media_type="image/bmp", data="aGk="),))
+    turn = UserTurn.of("", Image(media_type="image/bmp", data="aGk="))
 
     body, notes = sent(turn)
 
@@ -231,12 +239,12 @@ def test_unsupported_effort_is_left_out(subtests: pytest.Subtests) -> None:
 
 
 def test_images_are_left_out_for_text_only_models() -> None:
-    turn = UserTurn(text="Look.", images=(PICTURE, PICTURE))
+    turn = UserTurn.of("Look.", PICTURE, PICTURE)
 
     body, notes = sent(turn, model_detail=capable(image_input=NO))
 
     assert body["messages"][0]["content"] == [text("Look.")]
-    assert notes == (PICTURES_LEFT_OUT,)
+    assert notes == (PARTS_LEFT_OUT[Image],)
 
 
 def test_max_tokens_is_capped_by_the_model(subtests: pytest.Subtests) -> None:
@@ -686,7 +694,7 @@ ANSWERS = st.builds(
     st.booleans(),
     st.sampled_from(["stop", "pause", "tool_use"]),
 )
-QUESTIONS = st.sampled_from([HELLO, MORE, UserTurn(text=" ", images=(PICTURE,)), UserTurn(text="")])
+QUESTIONS = st.sampled_from([HELLO, MORE, UserTurn.of(" ", PICTURE), UserTurn.of("")])
 
 
 @given(

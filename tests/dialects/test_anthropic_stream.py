@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat import dialects
-from chat.dialects.base import AssistantTurn, Cause, Prompt, UserTurn
-from chat.events import ChatEnd, JsonObject, ReplayData, Result, encode
+from chat.dialects.base import AssistantTurn, Prompt, UserTurn
+from chat.events import Cause, ChatEnd, JsonObject, ReplayData, Result, encode
 from chat.wire.sse import Frame
 from tests.dialects.cost import Stream, assert_linear
 from tests.dialects.decoding import check_log, decode, frames_in, named_frame
-from tests.dialects.strategies import CAUSES, Strategy, examples, json_values
+from tests.dialects.strategies import CAUSES, Strategy, json_values
 from tests.fixtures import ROOT, STREAMS, decode_recording, events_path
+from tests.support.selection import examples
 
 MESSAGES = dialects.get("anthropic_messages")
 MINE = ROOT / MESSAGES.name
@@ -302,7 +303,7 @@ EVENTS = st.one_of(
 
 
 @given(events=st.lists(EVENTS, max_size=14), cause=CAUSES)
-@examples(100)
+@examples(300)
 def test_any_events_can_be_stored_and_sent_back(events: list[JsonObject], cause: Cause) -> None:
     sent = [Frame(name_of_event(event), json.dumps(event)) for event in events]
 
@@ -312,7 +313,7 @@ def test_any_events_can_be_stored_and_sent_back(events: list[JsonObject], cause:
     end = found[-1]
     assert isinstance(end, ChatEnd)
     answer = AssistantTurn(result=end.result, is_native=True)
-    prompt = Prompt(model="m", turns=(UserTurn(text="a"), answer, UserTurn(text="b")))
+    prompt = Prompt(model="m", turns=(UserTurn.of("a"), answer, UserTurn.of("b")))
     messages = json.loads(MESSAGES.request(prompt).body)["messages"]
     assert all(message["content"] for message in messages)
 

@@ -116,6 +116,107 @@ def test_context_length_is_recognized_in_the_message() -> None:
     assert read_error(400, {}, body(value)).kind == "context_length"
 
 
+def minimax(code: int, message: str) -> object:
+    return {"base_resp": {"status_code": code, "status_msg": message}}
+
+
+def cloudflare(code: int, message: str) -> object:
+    return {"result": None, "success": False, "errors": [{"code": code, "message": message}]}
+
+
+def baidu(code: int, message: str) -> object:
+    return {"error_code": code, "error_msg": message}
+
+
+def tencent(code: str) -> object:
+    return {"Response": {"Error": {"Code": code, "Message": "m"}, "RequestId": "r"}}
+
+
+# As the vendors document them, or as they stand in reports of their users.
+VENDORS = [
+    (None, minimax(1000, "unknown error"), "server"),
+    (None, minimax(1002, "rate limit"), "rate_limit"),
+    (None, minimax(1008, "insufficient balance"), "billing"),
+    (None, minimax(1026, "input new_sensitive"), "policy"),
+    (None, minimax(1039, "token limit"), "rate_limit"),
+    (None, minimax(2013, "invalid params, context window exceeds limit"), "context_length"),
+    (None, minimax(2013, "invalid params"), "bad_request"),
+    (None, minimax(2049, "invalid api key"), "auth"),
+    (None, minimax(2056, "usage limit exceeded"), "quota"),
+    (None, minimax(2061, "your plan does not support this model"), "permission"),
+    (
+        500,
+        {"type": "error", "error": {"type": "api_error", "message": "insufficient balance (1008)"}},
+        "billing",
+    ),
+    (429, {"error": {"type": "insufficient_balance_error", "message": "no (1008)"}}, "billing"),
+    (400, {"error": {"message": "n must be at most (1024)"}}, "bad_request"),
+    (429, cloudflare(3036, "You have used up your daily free allocation"), "quota"),
+    (429, cloudflare(3040, "No more data centers to forward the request to"), "overloaded"),
+    (400, cloudflare(5007, "No such model @cf/x or task"), "not_found"),
+    (400, cloudflare(5004, "Invalid data type for base64 input"), "bad_request"),
+    (403, cloudflare(5018, "The account is not allowed to access this model"), "permission"),
+    (None, cloudflare(3006, "Request is too large"), "too_large"),
+    (None, cloudflare(10000, "Authentication error"), "auth"),
+    (None, baidu(2, "Service temporarily unavailable"), "overloaded"),
+    (None, baidu(4, "Open api request limit reached"), "overloaded"),
+    (None, baidu(6, "No permission to access data"), "permission"),
+    (None, baidu(14, "IAM Certification failed"), "auth"),
+    (None, baidu(17, "Open api daily request limit reached"), "quota"),
+    (None, baidu(18, "Open api qps request limit reached"), "rate_limit"),
+    (None, baidu(110, "Access token invalid or no longer valid"), "auth"),
+    (
+        400,
+        {"error": {"code": "tokens_too_long", "message": "m", "type": "invalid_request_error"}},
+        "context_length",
+    ),
+    (400, {"error": {"code": "image_url_unsafe", "type": "unsafe_request"}}, "policy"),
+    (429, {"error": {"code": "rpm_rate_limit_exceeded", "message": "m"}}, "rate_limit"),
+    (None, tencent("AuthFailure.SecretIdNotFound"), "auth"),
+    (None, tencent("FailedOperation.EngineRequestTimeout"), "timeout"),
+    (None, tencent("FailedOperation.EngineServerError"), "server"),
+    (None, tencent("FailedOperation.EngineServerLimitExceeded"), "rate_limit"),
+    (None, tencent("FailedOperation.FreeResourcePackExhausted"), "quota"),
+    (None, tencent("FailedOperation.ServiceNotActivated"), "permission"),
+    (None, tencent("FailedOperation.ServiceStopArrears"), "billing"),
+    (None, tencent("InternalError"), "server"),
+    (None, tencent("InvalidParameterValue"), "bad_request"),
+    (None, tencent("InvalidParameterValue.Model"), "not_found"),
+    (None, tencent("LimitExceeded"), "quota"),
+    (None, tencent("RequestLimitExceeded"), "rate_limit"),
+    (None, {"ErrorMsg": {"Msg": "Concurrency limit", "Code": 4001}}, "rate_limit"),
+    (None, {"code": "Throttling.RateQuota", "message": "m"}, "rate_limit"),
+    (None, {"code": "Throttling.AllocationQuota", "message": "m"}, "quota"),
+    (None, {"code": "DataInspectionFailed", "message": "m"}, "policy"),
+    (None, {"__type": "AccessDeniedException", "message": "m"}, "permission"),
+    (
+        None,
+        {"error": {"code": "1305", "message": "该模型当前访问量过大，请您稍后再试"}},
+        "overloaded",
+    ),
+    (
+        None,
+        {"error": {"message": "Insufficient Balance", "code": "invalid_request_error"}},
+        "billing",
+    ),
+    (500, {"error": {"message": "The load balancer failed"}}, "server"),
+    (None, {"error": {"message": "The load balancer failed"}}, "unknown"),
+    (429, [{"error": {"code": 429, "message": "m", "status": "RESOURCE_EXHAUSTED"}}], "rate_limit"),
+]
+
+
+def test_kind_of_vendors_codes(subtests: pytest.Subtests) -> None:
+    for status, value, kind in VENDORS:
+        with subtests.test(status=status, value=value):
+            assert read_error(status, {}, body(value)).kind == kind
+
+
+def test_error_in_a_list_keeps_its_message() -> None:
+    value = [{"error": {"code": 400, "message": "Function call is missing a thought_signature"}}]
+
+    assert "thought_signature" in read_error(400, {}, body(value)).message
+
+
 TYPES = [
     (401, {"error": {"message": "m", "type": "authentication_error"}}, "invalid_request"),
     (404, {"error": {"message": "m", "code": "model_not_found"}}, "model_not_found"),

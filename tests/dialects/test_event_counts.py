@@ -23,8 +23,9 @@ def data(*payloads: object) -> bytes:
     return b"".join(map(data_frame, payloads))
 
 
-def tally_of(name: str, stream: bytes) -> dict[str, Seen]:
-    parser, tally = dialects.get(name).parser(model="m", options={}), EventCounter()
+def tally_of(name: str, stream: bytes, *, keeps_content: bool = True) -> dict[str, Seen]:
+    parser = dialects.get(name).parser(model="m", options={})
+    tally = EventCounter(keeps_content=keeps_content)
     for frame in frames_in(stream):
         tally.add(frame, parser.feed(frame))
     parser.close()
@@ -77,6 +78,23 @@ def test_unknown_event_keeps_its_first_sample() -> None:
 
     assert (kind.count, kind.is_known) == (3, False)
     assert json.loads(kind.sample) == {"type": "x_new.thing", "n": 0}
+
+
+def test_sample_of_a_conversation_is_an_outline() -> None:
+    event = {
+        "type": "x_new.thing",
+        "words": ["secret", "more"],
+        "at": {"type": "secret", "n": 7, "p": 0.5, "ok": True, "none": None},
+    }
+
+    found = tally_of("openai_chat", data(event) + b"data: secret\n\n", keeps_content=False)
+
+    assert json.loads(found["x_new.thing"].sample) == {
+        "type": "x_new.thing",
+        "words": ["…"],
+        "at": {"type": "…", "n": 0, "p": 0.0, "ok": True, "none": None},
+    }
+    assert found["(text that is no JSON)"].sample == ""
 
 
 def test_unknown_member_is_counted() -> None:
@@ -143,7 +161,12 @@ def test_counts_of_two_streams_are_added() -> None:
     st.binary(max_size=300) | st.text(max_size=300).map(lambda text: f"data: {text}\n\n".encode())
 )
 def test_any_stream_gives_storable_counts(stream: bytes) -> None:
-    for kind in tally_of("openai_chat", stream).values():
+    kinds = [
+        kind
+        for keeps_content in (True, False)
+        for kind in tally_of("openai_chat", stream, keeps_content=keeps_content).values()
+    ]
+    for kind in kinds:
         assert kind.count > 0
         assert "\x00" not in kind.name
         kind.name.encode()

@@ -9,13 +9,13 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from chat.dialects import DIALECTS
-from chat.dialects.base import Cause
-from chat.events import ChatEnd, ErrorInfo
+from chat.events import Cause, ChatEnd, ErrorInfo
 from chat.result import Fold, finish
 from chat.wire.sse import Frame
 from tests.dialects.decoding import check_log, decode, frames_in
-from tests.dialects.strategies import CAUSES, JSON, TEXTS, WORDS, examples
+from tests.dialects.strategies import CAUSES, JSON, TEXTS, WORDS
 from tests.fixtures import STREAMS
+from tests.support.selection import examples
 
 FUNCTION = st.fixed_dictionaries({}, optional={"name": TEXTS, "arguments": TEXTS | JSON})
 CALL = st.fixed_dictionaries(
@@ -81,7 +81,7 @@ def check_every_dialect(frames: list[Frame], cause: Cause) -> None:
 
 
 @given(payloads=PAYLOADS, cause=CAUSES)
-@examples(40)
+@examples(120)
 def test_no_payload_raises(payloads: list[object], cause: Cause) -> None:
     check_every_dialect([Frame(None, json.dumps(payload)) for payload in payloads], cause)
 
@@ -92,7 +92,7 @@ def test_no_bytes_raise(data: bytes, cause: Cause) -> None:
 
 
 @given(recording=st.sampled_from(STREAMS), changes=CHANGES, cause=CAUSES)
-@examples(40)
+@examples(120)
 def test_no_damaged_recording_raises(
     recording: Path, changes: list[tuple[int, bytes]], cause: Cause
 ) -> None:
@@ -104,7 +104,7 @@ def test_no_damaged_recording_raises(
 
 
 @given(body=BODIES, cause=CAUSES)
-@examples(40)
+@examples(120)
 def test_no_complete_answer_raises(body: bytes, cause: Cause) -> None:
     for dialect in DIALECTS.values():
         note(dialect.name)

@@ -18,7 +18,7 @@ from chat import dialects
 from chat.events import JsonObject
 from chat.result import Fold, finish
 from chat.wire.sse import Frame
-from tests.dialects.strategies import examples
+from tests.support.selection import examples
 
 # What begins with blanks or a tag may still turn out to be reasoning: its item comes later.
 LETTERS = st.characters(exclude_categories=["Cs", "Cc", "Z"], exclude_characters="<")
@@ -253,7 +253,7 @@ def interleaved(data: st.DataObject, story: Story) -> list[Frame]:
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES.keys())
 @given(data=st.data(), texts=st.lists(PIECES, min_size=2, max_size=4))
-@examples(25)
+@examples(75)
 def test_any_interleaving_folds_to_the_same_result(
     story: tuple[str, Callable[[list[list[str]]], Story]],
     data: st.DataObject,

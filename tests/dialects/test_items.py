@@ -19,7 +19,7 @@ from chat.events import (
 
 
 def names(tracker: ItemTracker) -> list[str]:
-    return [str(type(event).__struct_config__.tag) for event in tracker.take()]
+    return [str(type(event).__struct_config__.tag) for event in tracker.take_events()]
 
 
 def test_delta_opens_its_item() -> None:
@@ -27,7 +27,7 @@ def test_delta_opens_its_item() -> None:
 
     tracker.text("message", "a")
 
-    assert tracker.take() == [MessageStart(item=0), MessageDelta(item=0, content="a")]
+    assert tracker.take_events() == [MessageStart(item=0), MessageDelta(item=0, content="a")]
 
 
 def test_empty_text_opens_nothing() -> None:
@@ -36,7 +36,7 @@ def test_empty_text_opens_nothing() -> None:
     tracker.text("message", "")
     tracker.switch_text("reasoning", "")
 
-    assert tracker.take() == []
+    assert tracker.take_events() == []
 
 
 def test_opening_again_closes_the_previous_item() -> None:
@@ -45,7 +45,7 @@ def test_opening_again_closes_the_previous_item() -> None:
     tracker.open_text("message")
     tracker.open_text("message")
 
-    assert tracker.take() == [MessageStart(item=0), MessageEnd(item=0), MessageStart(item=1)]
+    assert tracker.take_events() == [MessageStart(item=0), MessageEnd(item=0), MessageStart(item=1)]
 
 
 def test_item_is_closed_once() -> None:
@@ -64,11 +64,11 @@ def test_items_close_in_order_by_choice() -> None:
     tracker.open_text("reasoning", choice=1)
     tracker.open_text("reasoning")
     tracker.open_text("message")
-    tracker.take()
+    tracker.take_events()
 
     tracker.close_all()
 
-    closed = [(event.choice, event.item) for event in tracker.take()]
+    closed = [(event.choice, event.item) for event in tracker.take_events()]
     assert closed == [(0, 0), (0, 1), (1, 0)]
 
 
@@ -89,12 +89,12 @@ def test_switching_kinds_closes_the_other_item() -> None:
 def test_call_starts_once_its_name_is_complete() -> None:
     tracker = ItemTracker()
     call = tracker.open_call(tool="get_")
-    assert tracker.take() == []
+    assert tracker.take_events() == []
 
     call.tool += "tide"
     tracker.call_text(call, "{")
 
-    assert tracker.take() == [
+    assert tracker.take_events() == [
         ToolCallStart(item=0, tool="get_tide"),
         ToolCallDelta(item=0, fragment="{"),
     ]
@@ -106,7 +106,7 @@ def test_call_starts_before_the_next_item() -> None:
     tracker.open_call(tool="a")
     tracker.open_text("reasoning")
 
-    assert tracker.take() == [ToolCallStart(item=0, tool="a"), ReasoningStart(item=1)]
+    assert tracker.take_events() == [ToolCallStart(item=0, tool="a"), ReasoningStart(item=1)]
 
 
 def test_arguments_before_the_name_are_kept() -> None:
@@ -118,7 +118,7 @@ def test_arguments_before_the_name_are_kept() -> None:
     tracker.call_text(call, ":1}")
     tracker.close_all()
 
-    start, delta, arguments = tracker.take()
+    start, delta, arguments = tracker.take_events()
     assert (start, delta) == (
         ToolCallStart(item=0, tool="late"),
         ToolCallDelta(item=0, fragment='{"a":1}'),
@@ -134,7 +134,7 @@ def test_call_of_an_incomplete_answer_fails() -> None:
 
     tracker.close_all(is_complete=False)
 
-    failure = tracker.take()[-1]
+    failure = tracker.take_events()[-1]
     assert isinstance(failure, ToolCallFailure)
     assert failure.metadata == FailureMetadata(type="incomplete", tool_name="t", arguments={"a": 1})
     assert failure.arguments_raw == '{"a":1}'
@@ -149,7 +149,7 @@ def test_oversized_arguments_fail(monkeypatch: pytest.MonkeyPatch) -> None:
         tracker.call_text(call, '{"aa"')
     tracker.close_all()
 
-    failure = tracker.take()[-1]
+    failure = tracker.take_events()[-1]
     assert isinstance(failure, ToolCallFailure)
     assert failure.reason == items.TOO_LONG
     assert len(call.joined()) <= 10
@@ -162,7 +162,7 @@ def test_lone_surrogate_in_arguments_is_replaced() -> None:
 
     tracker.close_all()
 
-    failure = tracker.take()[-1]
+    failure = tracker.take_events()[-1]
     assert isinstance(failure, ToolCallFailure)
     assert failure.arguments_raw == '{"a":"\ufffd'
 
@@ -174,7 +174,7 @@ def test_answered_call_is_closed() -> None:
     tracker.call_success(call, "o")
     tracker.close_all()
 
-    assert tracker.take() == [
+    assert tracker.take_events() == [
         ToolCallStart(item=0, tool="t", executes="upstream"),
         ToolCallSuccess(item=0, tool="t", arguments={}, output="o"),
     ]

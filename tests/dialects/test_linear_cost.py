@@ -161,6 +161,7 @@ def test_cost_is_linear(subtests: pytest.Subtests) -> None:
             assert_linear(dialect, stream)
 
 
+@pytest.mark.slow
 def test_cost_of_a_long_answer_is_linear(subtests: pytest.Subtests) -> None:
     for dialect, stream in STREAMS[:2]:
         with subtests.test(stream.__name__):

@@ -6,8 +6,7 @@ from functools import partial
 import pytest
 
 from chat import dialects
-from chat.dialects.base import ToolDefinition, UserTurn
-from chat.dialects.history import TOOLS_LEFT_OUT
+from chat.dialects.base import TOOLS_LEFT_OUT, ToolDefinition, UserTurn
 from chat.dialects.lmstudio.dialect import GO_ON, HISTORY_AS_TEXT
 from chat.events import ErrorInfo, ProviderInfo, ReasoningItem
 from tests.dialects.prompts import (
@@ -43,7 +42,7 @@ def test_first_turn_is_plain_text() -> None:
 
 
 def test_images_are_items_with_data_urls() -> None:
-    body, _ = sent(UserTurn(text="See", images=(PICTURE,)))
+    body, _ = sent(UserTurn.of("See", PICTURE))
 
     assert body["input"] == [
         {"type": "text", "content": "See"},
@@ -62,7 +61,7 @@ def test_conversation_continues_by_response_id() -> None:
 
 
 def test_t36_earlier_turns_become_text() -> None:
-    earlier = UserTurn(text="Hello", images=(PICTURE,))
+    earlier = UserTurn.of("Hello", PICTURE)
     output = (
         ReasoningItem(content="secret thought"),
         make_call("high", provider_info=PLUGIN),

@@ -54,6 +54,7 @@ def test_lm_studio_lists_only_chat_models() -> None:
                 "capabilities": {"vision": True},
             },
             {"type": "embedding", "key": "embed"},
+            {"type": "decision", "key": "typesafe/jev"},
         ]
     }
 

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from chat import dialects
-from chat.dialects.base import AssistantTurn, Reply, ToolDefinition, UserTurn
-from chat.dialects.history import DECLINED, NO_ANSWER, PICTURES_LEFT_OUT
+from chat.dialects.base import PARTS_LEFT_OUT, AssistantTurn, Image, Reply, ToolDefinition, UserTurn
+from chat.dialects.history import DECLINED, NO_ANSWER
 from chat.events import ErrorInfo, JsonObject, MessageItem, ProviderInfo, ReasoningItem
 from tests.dialects.prompts import (
     HELLO,
@@ -55,7 +55,7 @@ def test_request_has_the_conversation() -> None:
 
 
 def test_images_are_parts() -> None:
-    body, _ = sent(UserTurn(text="See", images=(PICTURE,)))
+    body, _ = sent(UserTurn.of("See", PICTURE))
 
     assert body["messages"][0]["content"] == [
         {"type": "text", "text": "See"},
@@ -64,7 +64,7 @@ def test_images_are_parts() -> None:
 
 
 def test_image_alone_has_no_empty_text() -> None:
-    body, _ = sent(UserTurn(text="", images=(PICTURE,)))
+    body, _ = sent(UserTurn.of("", PICTURE))
 
     assert [part["type"] for part in body["messages"][0]["content"]] == ["image_url"]
 
@@ -246,6 +246,21 @@ def test_legacy_functions() -> None:
     ]
 
 
+def test_legacy_turn_has_one_call() -> None:
+    calls = [make_call("high"), make_call("low", call_id="c2", tool="lock")]
+
+    assert messages_of(make_answer(SAID, *calls), legacy_functions=True) == [
+        {"role": "assistant", "content": "Hi.", "function_call": WIRE_CALL["function"]},
+        {"role": "function", "name": "tide", "content": "high"},
+        {
+            "role": "assistant",
+            "content": None,
+            "function_call": {"name": "lock", "arguments": '{"n": 1}'},
+        },
+        {"role": "function", "name": "lock", "content": "low"},
+    ]
+
+
 def test_legacy_mark_is_not_sent() -> None:
     native = {"role": "assistant", "content": None, "tool_calls": [{**WIRE_CALL, "legacy": True}]}
 
@@ -415,7 +430,7 @@ def test_system_role_can_be_chosen(subtests: pytest.Subtests) -> None:
 
 
 def test_system_prompt_before_an_image_is_a_part() -> None:
-    turn = UserTurn(text="", images=(PICTURE,))
+    turn = UserTurn.of("", PICTURE)
 
     body, _ = sent(turn, system="Brief.", options={"system_role": "user"})
 
@@ -503,7 +518,7 @@ RESPONSE_FORMATS = [
         0,
     ),
     ({"response_format": "json_schema"}, None, 1),
-    ({"response_schema": {"type": "object"}}, None, 0),
+    ({"response_schema": {"type": "object"}}, None, 1),
 ]
 
 
@@ -585,14 +600,14 @@ def test_bitseek_web_search(subtests: pytest.Subtests) -> None:
 
 
 def test_bitseek_takes_tools_but_no_images() -> None:
-    turn = UserTurn(text="See", images=(PICTURE,))
+    turn = UserTurn.of("See", PICTURE)
 
     request = BITSEEK.request(make_prompt(turn, make_answer(make_call("high")), tools=(LOCK,)))
 
     messages = body_of(request)["messages"]
     assert [message["content"] for message in messages] == ["See", "", "high"]
     assert body_of(request)["tools"][0]["function"]["name"] == "lock"
-    assert request.notes == (PICTURES_LEFT_OUT,)
+    assert request.notes == (PARTS_LEFT_OUT[Image],)
 
 
 CONVERSATION_IDS = [

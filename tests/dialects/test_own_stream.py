@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat import dialects
+from chat.dialects.lmstudio.client_events import ALTERNATIVE, ClientEvents
 from chat.events import (
     EVENT_TYPES,
     ActivityStep,
@@ -27,15 +28,16 @@ from chat.events import (
     encode,
 )
 from chat.management.commands.decode import decode as decode_stream
-from chat.public_api.log_stream import _encode_now
+from chat.public_api.log_stream import encode_entries
 from chat.rendering.patches import Answer
 from chat.result import Fold, ending_in, fold
 from chat.runs.event_buffer import LogEntry
 from chat.runs.public_events import response_id_of
 from chat.wire.sse import Frame
 from tests.dialects import decoding
-from tests.dialects.strategies import CAUSES, examples
+from tests.dialects.strategies import CAUSES
 from tests.fixtures import RECORDINGS, ROOT, core_of, events_path, name_of, result_path
+from tests.support.selection import examples
 
 LM_STUDIO = dialects.get("lmstudio")
 RUN = UUID("0b8f6c1e-58a5-4f8f-9d0b-3f7f1c2f5a10")
@@ -48,7 +50,8 @@ def stored(recording: Path) -> list[Event]:
 
 def emitted(events: list[Event]) -> bytes:
     """The events as a client of the endpoint receives them."""
-    return _encode_now([LogEntry(seq=event.seq, body=encode(event)) for event in events], RUN)
+    entries = [LogEntry(seq=event.seq, body=encode(event)) for event in events]
+    return encode_entries(entries, RUN, ClientEvents())
 
 
 def read_back(stream: bytes) -> list[Event]:
@@ -67,10 +70,10 @@ def expected(recording: Path) -> Result:
 
 
 def comparable(result: Result) -> JsonObject:
-    """Everything but what stays at home: what goes back to the first upstream alone, and where
+    """Everything but what stays at home: the first upstream's own form of the answer, and where
     the figures came from."""
     whole: JsonObject = msgspec.to_builtins(result)
-    for name in ("native", "stats_source"):
+    for name in ("native", "stats_source", "upstream_result"):
         whole["ext"].pop(name, None)
     return whole
 
@@ -87,6 +90,19 @@ def test_recordings_are_relayed_unchanged(subtests: pytest.Subtests) -> None:
             assert comparable(result) == comparable(expected(recording))
             # Nothing of our own is unknown to us.
             assert raw_data(after) == raw_data(before)
+
+
+def test_older_streams_are_read(subtests: pytest.Subtests) -> None:
+    """They had the events of the log, for choices and refusals, too."""
+    for name in ("openai_chat/refusal", "openai_completions/t24_two_choices"):
+        with subtests.test(name):
+            recording = ROOT / f"{name}.sse"
+            lines = events_path(recording).read_bytes().splitlines()
+
+            after = read_back(b"".join(b'data: {"run": "r",%s\n\n' % line[1:] for line in lines))
+
+            kept = msgspec.structs.replace(expected(recording), response_id=None)
+            assert comparable(fold(after)) == comparable(kept)
 
 
 def test_relayed_times_are_kept() -> None:
@@ -187,11 +203,16 @@ def test_server_cannot_say_who_stopped_the_answer() -> None:
 
 
 NUMBERS = st.integers(0, 2)
+TYPES = [
+    prefix + name
+    for name in sorted(set(EVENT_TYPES) - {"chat.end"})
+    for prefix in ("", ALTERNATIVE)
+]
 RELAYED = st.fixed_dictionaries(
     {
         "run": st.just("r"),
         "seq": NUMBERS,
-        "type": st.sampled_from(sorted(set(EVENT_TYPES) - {"chat.end"})),
+        "type": st.sampled_from(TYPES),
         "item": NUMBERS,
         "content": st.sampled_from(["a", "\ud83c", "\x00", "{}"]),
         "fragment": st.sampled_from(['{"a":', "1}", "\udf0a"]),
@@ -203,6 +224,7 @@ RELAYED = st.fixed_dictionaries(
     },
     optional={
         "choice": NUMBERS,
+        "refusal": st.booleans(),
         "kind": st.sampled_from(["full", "hidden", "native", "other"]),
         "data": st.just({"a": 1}),
         "media_id": st.just("m"),
@@ -214,7 +236,7 @@ RELAYED = st.fixed_dictionaries(
 
 
 @given(payloads=st.lists(RELAYED, max_size=14), cause=CAUSES)
-@examples(120)
+@examples(360)
 def test_no_relayed_event_raises(payloads: list[JsonObject], cause: Cause) -> None:
     frames = [Frame(payload["type"], json.dumps(payload)) for payload in payloads]
 

@@ -7,13 +7,15 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from chat import dialects
-from chat.dialects.base import Prompt, UserTurn
+from chat.dialects import DIALECTS
+from chat.dialects.base import PARTS_LEFT_OUT, Audio, Document, Image, Prompt, Text, UserTurn
 from chat.dialects.openai.request_members import SERVERS
 from chat.dialects.openai_completions.prompt_templates import TEMPLATES
 from chat.dialects.parameters import FOLDER, SHARED, declared, read_options
 from chat.events import MessageItem
 from tests.dialects.prompts import HELLO, MORE, SAID, body_of, make_answer, make_call, make_prompt
-from tests.dialects.strategies import examples, json_values
+from tests.dialects.strategies import json_values
+from tests.support.selection import examples
 
 LM = dialects.get("lmstudio")
 OPENAI = dialects.get("openai_chat")
@@ -35,7 +37,7 @@ def test_declared_choices_agree_with_the_code() -> None:
 def test_declared_tables_are_all_listed(subtests: pytest.Subtests) -> None:
     for path in sorted(FOLDER.rglob("*.toml")):
         name = path.relative_to(FOLDER).as_posix()
-        if name in (SHARED, "openai/servers.toml"):
+        if name == SHARED or name.endswith(("servers.toml", "templates.toml")):
             continue
         with subtests.test(name):
             found = declared(name, "openai_chat/parameters.toml")
@@ -100,7 +102,7 @@ def test_options_have_defaults_and_read_form_values() -> None:
 
 @given(text=st.text(st.characters()), system=st.text(st.characters()))
 def test_no_text_raises(text: str, system: str) -> None:
-    turns = (UserTurn(text=text), make_answer(MessageItem(content=text)), MORE)
+    turns = (UserTurn.of(text), make_answer(MessageItem(content=text)), MORE)
     for dialect in dialects.DIALECTS.values():
         note(dialect.name)
         body_of(dialect.request(make_prompt(*turns, system=system)))
@@ -117,7 +119,7 @@ NATIVES = JSON | st.fixed_dictionaries(
 
 
 @given(native=NATIVES)
-@examples(40)
+@examples(120)
 def test_no_native_turn_raises(native: object) -> None:
     turns = (HELLO, make_answer(SAID, make_call("high"), native=native), MORE)
     for dialect, is_legacy in product((OPENAI, BITSEEK), (False, True)):
@@ -146,3 +148,19 @@ def test_request_without_turns_does_not_raise(subtests: pytest.Subtests) -> None
 def test_unknown_dialect_error_lists_the_known_ones() -> None:
     with pytest.raises(KeyError, match=r"no dialect 'nope'.*lmstudio, openai_chat"):
         dialects.get("nope")
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_what_a_dialect_does_not_take_is_named(name: str) -> None:
+    dialect = DIALECTS[name]
+    kinds = {
+        kind: kind(media_type="x/y", data="aGk=", name="report")
+        for kind in (Image, Audio, Document)
+    }
+    prompt = Prompt(model="m", turns=(UserTurn.of("See", *kinds.values()),))
+
+    notes = dialect.request(prompt).notes
+
+    refused = [words for kind, words in PARTS_LEFT_OUT.items() if kind not in dialect.takes_parts]
+    assert [note for note in notes if note in PARTS_LEFT_OUT.values()] == refused
+    assert Text in dialect.takes_parts

@@ -83,7 +83,7 @@ def test_first_turn_body() -> None:
 
 
 def test_images_are_parts() -> None:
-    (message,) = input_of(UserTurn(text="See", images=(PICTURE,)))
+    (message,) = input_of(UserTurn.of("See", PICTURE))
 
     assert message["content"] == [
         {"type": "input_text", "text": "See"},
@@ -92,7 +92,7 @@ def test_images_are_parts() -> None:
 
 
 def test_image_alone_has_no_empty_text() -> None:
-    (message,) = input_of(UserTurn(text="", images=(PICTURE,)))
+    (message,) = input_of(UserTurn.of("", PICTURE))
 
     assert [part["type"] for part in message["content"]] == ["input_image"]
 
@@ -108,6 +108,7 @@ def test_parameters_are_nested_as_in_the_api() -> None:
         "top_p": 0.9,
         "top_logprobs": 2,
         "truncation": "auto",
+        "compact_threshold": 9000,
         "service_tier": "flex",
     }
 
@@ -126,6 +127,7 @@ def test_parameters_are_nested_as_in_the_api() -> None:
         "top_p": 0.9,
         "top_logprobs": 2,
         "truncation": "auto",
+        "context_management": [{"type": "compaction", "compact_threshold": 9000}],
         "service_tier": "flex",
         "include": ["message.output_text.logprobs"],
     }
@@ -375,6 +377,35 @@ def test_server_side_call_keeps_its_own_result() -> None:
     result = {"type": "function_call_output", "call_id": "c1", "output": "noon"}
 
     assert kept(FUNCTION, result, items=(make_call("noon"),)) == [FUNCTION, result]
+
+
+def test_program_without_a_result_is_left_out_with_its_calls() -> None:
+    program = {"id": "p", "type": "program", "call_id": "cp", "code": "tide(1)"}
+    called = {**FUNCTION, "caller": {"type": "program", "caller_id": "cp"}}
+    output = {"id": "po", "type": "program_output", "call_id": "cp", "result": "2"}
+    nameless = {"id": "x", "type": "program", "code": "tide(2)"}
+    waiting = make_answer(make_call("2 m"), native=[WORDS, program, called])
+    assert [item["type"] for item in kept(WORDS, nameless)] == ["message", "program"]
+
+    def types_of(*turns: Turn) -> list[str]:
+        return [item["type"] for item in input_of(*turns)]
+
+    result = "function_call_output"
+    sent_back = ["message", "program", "function_call", result]
+    assert types_of(HELLO, waiting, MORE) == ["message"] * 3
+    assert types_of(HELLO, waiting) == ["message", *sent_back]
+    ended = make_answer(SAID, native=[output])
+    assert types_of(HELLO, waiting, ended, MORE)[1:] == [*sent_back, "program_output", "message"]
+
+
+def test_newest_summary_stands_for_everything_before_it() -> None:
+    older, newer = (
+        {"id": each, "type": "compaction", "encrypted_content": "eA=="} for each in "ab"
+    )
+    turns = [HELLO, make_answer(SAID, native=[older, WORDS]), MORE]
+    turns += [make_answer(SAID, native=[newer, WORDS]), MORE]
+
+    assert input_of(*turns) == [newer, WORDS, MORE_ITEM]
 
 
 def test_unreadable_thinking_is_dropped() -> None:

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat import dialects
-from chat.dialects.base import Cause
 from chat.dialects.items import NO_NAME
 from chat.dialects.openai_responses.parser import HANDLERS
-from chat.events import ToolCallFailure, encode
+from chat.events import Cause, ToolCallFailure, encode
 from chat.result import Fold, finish
 from chat.wire.sse import Frame
 from tests.dialects.cost import Stream, assert_linear
 from tests.dialects.decoding import check_log, data_frame, decode, frames_in
-from tests.dialects.strategies import CAUSES, JSON, TEXTS, examples
+from tests.dialects.strategies import CAUSES, JSON, TEXTS
 from tests.fixtures import RECORDINGS, decode_recording
+from tests.support.selection import examples
 
 RESPONSES = dialects.get("openai_responses")
 MINE = {path.stem: path for path in RECORDINGS if path.parent.name == RESPONSES.name}
@@ -219,7 +219,7 @@ ONGOING = events_named(
 
 
 @given(events=st.lists(ONGOING | EVENT, max_size=8), end=EVENT, cause=CAUSES)
-@examples(40)
+@examples(120)
 def test_no_events_raise(events: list[object], end: object, cause: Cause) -> None:
     check_log(
         decode(RESPONSES, [Frame(None, json.dumps(event)) for event in [*events, end]], cause)
@@ -227,7 +227,7 @@ def test_no_events_raise(events: list[object], end: object, cause: Cause) -> Non
 
 
 @given(response=RESPONSE, cause=CAUSES)
-@examples(40)
+@examples(120)
 def test_no_complete_answer_raises(response: object, cause: Cause) -> None:
     body = json.dumps({"object": "response", **response}).encode()  # type: ignore[dict-item]
     parser = RESPONSES.parser(model="m", options={})

@@ -107,7 +107,7 @@ def test_other_calls_are_answered_too() -> None:
 def test_call_run_by_a_person_has_its_result() -> None:
     ran = make_call("2.31", tool="read_gauge", call_id="c5")
     own = {**CALL, "id": "c5", "function": {"name": "read_gauge", "arguments": "{}"}}
-    later = UserTurn(text="Thanks")
+    later = UserTurn.of("Thanks")
 
     messages = messages_for(HELLO, asked(REPLY, state=pending(own, CALL), output=(ran,)), later)
 

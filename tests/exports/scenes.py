@@ -10,7 +10,6 @@ import httpx
 from django.db import transaction
 
 from chat import dialects, events, result
-from chat.demo.fake import FakeUpstream
 from chat.dialects.base import ToolDefinition
 from chat.models import Message, Run
 from chat.runs.outcomes import write_ending
@@ -18,6 +17,7 @@ from chat.wire.sse import Decoder
 from tests.demo.answers import connect, make_prompt
 from tests.support.browser.scenes import SCENES, TOOLS, Scene
 from tests.support.rooms import Room
+from tests.support.upstream.fake import FakeUpstream
 
 SCHEMA = {"type": "object", "properties": {"station": {"type": "string"}}}
 

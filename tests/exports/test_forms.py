@@ -18,13 +18,14 @@ from django.utils import translation
 from chat import events
 from chat.exports import format as form
 from chat.exports.forms import FORMS
-from chat.exports.markdown_text import contained
+from chat.exports.markdown_text import contained, fenced
 from chat.exports.reading import read_source
 from chat.models import (
     Attachment,
     BranchChoice,
     Conversation,
     Message,
+    NewContent,
     Question,
     Role,
     Run,
@@ -115,10 +116,11 @@ def test_branches_are_in_json_and_in_markdown_of_all(room: Room, alice: User) ->
     parents = {turn.id: turn.parent for turn in exported.turns}
     assert list(parents.values()).count(None) == 2
     visible = markdown_of(alice, room.conversation)
-    assert "Second version" in visible
-    assert "First version" not in visible
+    # The branch that was continued last.
+    assert "Follow-up to the first" in visible
+    assert "Second version" not in visible
     everything = markdown_of(alice, room.conversation, with_all_branches=True)
-    assert "First version" in everything
+    assert "Second version" in everything
     assert "Version 2 of 2 · Another first message" in everything
 
 
@@ -144,8 +146,7 @@ def test_files_are_there_once_by_their_hash(room: Room, alice: User) -> None:
             room.conversation.pk,
             name=name,
             media_type="image/png",
-            body=body,
-            sha256=digest,
+            content=NewContent(body=body),
             by=alice,
         )
         for name in ("a.png", "b.png")
@@ -252,6 +253,14 @@ def test_hostile_texts_in_markdown_stay_in_their_turn() -> None:
     assert problems_in_markdown(document) == []
     unclosed = f"{contained('~~~' + chr(10) + '# open')}\n\n## Next"
     assert unclosed.endswith("~~~\n\n## Next")
+
+
+def test_fence_is_longer_than_those_in_its_text(subtests: pytest.Subtests) -> None:
+    for ticks, fence in [("", "```"), ("``", "```"), ("```", "````"), ("`````", "``````")]:
+        with subtests.test(ticks=ticks):
+            lines = fenced(f"before\n{ticks}\nafter").split("\n")
+
+            assert lines == [fence, "before", ticks, "after", fence]
 
 
 def test_texts_without_markup_stay_as_they_are() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -16,7 +17,7 @@ from chat.management.commands.serve import UPLOADS
 from chat.models import Attachment, Conversation, Message, Role, StoredFile, Team, Upstream, User
 from tests.support.answers import GIF, JPEG, PAGE, announced_png, png
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("file_place")]
 
 Post = Callable[..., HttpResponse]
 
@@ -48,6 +49,16 @@ def send(post: Post, conversation: Conversation) -> Post:
     """Sends a message to the conversation: ``send(picture, …)``."""
     address = reverse("conversation_send", args=[conversation.public_id])
     return lambda *pictures, **fields: post(address, *pictures, **fields)
+
+
+def test_upload_is_refused_while_the_storage_fails(send: Post, file_folder: Path) -> None:
+    file_folder.rename(file_folder.with_name("unmounted"))
+
+    answer = send(upload())
+
+    assert answer.status_code == 503
+    assert "Files can’t be stored at the moment" in answer.content.decode()
+    assert not Message.objects.exists()
 
 
 def question() -> Message:

@@ -15,20 +15,21 @@ from django.db.migrations.executor import MigrationExecutor
 
 from chat.conversations.actions.conversation import delete
 from chat.core.errors import ActionRefused
-from chat.files.actions import Picture, attach
+from chat.files.actions import NewFile, attach, written
 from chat.files.purge import erase, erase_unused
 from chat.files.storage import stored_bytes
-from chat.models import Conversation, FileContent, Message, Role, StoredFile, User
+from chat.models import Conversation, FileContent, Message, NewContent, Role, StoredFile, User
 from chat.organization.purge import erase_one
 from tests.support.answers import png
+from tests.support.databases import wait_for_a_lock
 from tests.support.files import store_file
 
 BODY = b"the same bytes"
 DIGEST = hashlib.sha256(BODY).hexdigest()
 
 
-def picture(*size: int) -> Picture:
-    return Picture(name="a.png", media_type="image/png", body=png(*size))
+def picture(*size: int) -> NewFile:
+    return NewFile(name="a.png", media_type="image/png", body=png(*size))
 
 
 def message(conversation: Conversation) -> Message:
@@ -36,20 +37,26 @@ def message(conversation: Conversation) -> Message:
 
 
 def bodies() -> list[bytes]:
-    return [bytes(body) for body in FileContent.objects.values_list("body", flat=True)]
+    return [content.read() for content in FileContent.objects.all()]
 
 
+def attach_new(room: Conversation, user: User, *pictures: NewFile) -> None:
+    with written(pictures) as attachments, transaction.atomic():
+        attach(message(room), user, attachments)
+
+
+@pytest.mark.usefixtures("file_place")
 @pytest.mark.databases
 def test_files_with_the_same_bytes_share_them(conversation: Conversation, alice: User) -> None:
     for _ in range(3):
-        with transaction.atomic():
-            attach(message(conversation), alice, [picture(4, 3), picture(5, 6)])
+        attach_new(conversation, alice, picture(4, 3), picture(5, 6))
 
     assert StoredFile.objects.count() == 6
     assert sorted(bodies()) == sorted([png(4, 3), png(5, 6)])
     assert {file.body for file in StoredFile.objects.all()} == {png(4, 3), png(5, 6)}
 
 
+@pytest.mark.usefixtures("file_place")
 @pytest.mark.databases
 def test_bytes_are_deleted_with_the_last_file(
     conversation: Conversation, private_conversation: Conversation, alice: User, settings: Any
@@ -69,6 +76,7 @@ def test_bytes_are_deleted_with_the_last_file(
         assert bodies() == left
 
 
+@pytest.mark.usefixtures("file_place")
 @pytest.mark.databases
 def test_bytes_of_a_file_are_never_deleted(conversation: Conversation) -> None:
     store_file(BODY, conversation=conversation)
@@ -78,6 +86,7 @@ def test_bytes_of_a_file_are_never_deleted(conversation: Conversation) -> None:
     assert bodies() == [BODY]
 
 
+@pytest.mark.usefixtures("file_place")
 @pytest.mark.databases(only="postgresql")
 @pytest.mark.parametrize("has_content", [True, False])
 def test_upload_during_the_deletion_of_the_same_bytes_keeps_them(
@@ -85,7 +94,7 @@ def test_upload_during_the_deletion_of_the_same_bytes_keeps_them(
 ) -> None:
     """Whichever comes first waits for the other."""
     if has_content:
-        FileContent.objects.keep(BODY, DIGEST)
+        FileContent.objects.keep(NewContent(body=BODY))
     is_deleting, found = threading.Event(), []
 
     def erase_meanwhile() -> None:
@@ -105,11 +114,12 @@ def test_upload_during_the_deletion_of_the_same_bytes_keeps_them(
     assert StoredFile.objects.get().body == BODY
 
 
+@pytest.mark.usefixtures("file_place")
 @pytest.mark.databases(only="postgresql")
 def test_upload_after_an_unfinished_deletion_stores_the_bytes_again(
     conversation: Conversation, transactional_db: None
 ) -> None:
-    FileContent.objects.keep(BODY, DIGEST)
+    FileContent.objects.keep(NewContent(body=BODY))
 
     def upload() -> None:
         with transaction.atomic():
@@ -126,16 +136,7 @@ def test_upload_after_an_unfinished_deletion_stores_the_bytes_again(
     assert StoredFile.objects.get().body == BODY
 
 
-def wait_for_a_lock() -> None:
-    """Until another connection waits for this transaction."""
-    while True:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            row = cursor.fetchone()
-        if row and row[0]:
-            return
-
-
+@pytest.mark.usefixtures("file_place")
 @pytest.mark.databases
 def test_person_stores_no_more_than_allowed(
     conversation: Conversation, alice: User, bob: User, settings: Any
@@ -147,29 +148,31 @@ def test_person_stores_no_more_than_allowed(
     settings.STORED_BYTES_PER_PERSON = stored_bytes(alice) + len(second.body) - 1
     assert stored_bytes(alice) == len(first.body) + len(b"of an answer")
 
-    with transaction.atomic():
-        attach(message(conversation), alice, [first])
-    with pytest.raises(ActionRefused, match="no room"), transaction.atomic():
-        attach(message(conversation), alice, [first, second])
-    with transaction.atomic():
-        attach(message(conversation), bob, [second])
+    attach_new(conversation, alice, first)
+    with pytest.raises(ActionRefused, match="no room"):
+        attach_new(conversation, alice, first, second)
+    attach_new(conversation, bob, second)
 
     # That somebody else has it makes no difference.
-    with pytest.raises(ActionRefused, match="no room"), transaction.atomic():
-        attach(message(conversation), alice, [second])
+    with pytest.raises(ActionRefused, match="no room"):
+        attach_new(conversation, alice, second)
+
+
+BEFORE = ("chat", "0001_squashed_0024")
 
 
 @pytest.fixture
 def before_contents(transactional_db: None) -> Iterator[Any]:
     """The models as they were when each file had its own bytes."""
     executor = MigrationExecutor(connection)
-    executor.migrate([("chat", "0024_search_days")])
-    yield executor.loader.project_state([("chat", "0024_search_days")]).apps
+    executor.migrate([BEFORE])
+    yield executor.loader.project_state([BEFORE]).apps
     latest = MigrationExecutor(connection)
     latest.migrate(latest.loader.graph.leaf_nodes("chat"))
 
 
-@pytest.mark.databases(slow=True)
+@pytest.mark.slow
+@pytest.mark.databases
 def test_files_of_before_are_moved(before_contents: Any) -> None:
     old = before_contents.get_model("chat", "StoredFile").objects
     for body, digest in ((BODY, DIGEST), (BODY, ""), (b"other", "")):
@@ -188,6 +191,6 @@ def test_files_of_before_are_moved(before_contents: Any) -> None:
     assert sorted(bodies()) == [b"other", BODY]
 
     executor = MigrationExecutor(connection)
-    executor.migrate([("chat", "0024_search_days")])
+    executor.migrate([BEFORE])
     assert [bytes(file.body) for file in old.order_by("pk")] == [BODY, BODY, b"other"]
     old.all().delete()

@@ -13,7 +13,7 @@ from django.test import Client
 from django.urls import reverse
 
 from chat.events import ArtifactUpdate, MediaUpdate, MessageStart, MockupUpdate
-from chat.files.actions import Picture, attach
+from chat.files.actions import NewFile, attach
 from chat.models import (
     Artifact,
     ArtifactVersion,
@@ -309,7 +309,7 @@ def full(answer: Answer, conversation: Conversation, alice: User) -> Message:
     body = store_file(conversation=conversation, name="index.html", body=PAGE)
     MockupFile.objects.filter(path="index.html").update(status=FetchStatus.STORED, file=body)
     question = Message.objects.get(pk=run.message.parent_id)
-    attach(question, alice, [Picture(name="spring.png", media_type="image/png", body=png())])
+    attach(question, alice, [NewFile(name="spring.png", media_type="image/png", body=png())])
     return run.message
 
 
@@ -379,7 +379,7 @@ def test_turns_with_pictures_cost_no_more_queries(
     alice: User,
     django_assert_max_num_queries: MaxQueries,
 ) -> None:
-    picture = Picture(name="a.png", media_type="image/png", body=png())
+    picture = NewFile(name="a.png", media_type="image/png", body=png())
     last: Message | None = None
 
     def add_turns(count: int) -> None:
@@ -406,37 +406,6 @@ def test_canceled_edit_shows_the_pictures_again(alice_client: Client, full: Mess
 
 
 # --- access ------------------------------------------------------------------------------------
-
-
-def test_files_of_a_private_conversation_are_404_for_others(
-    bob: User,
-    private_conversation: Conversation,
-    answer: Answer,
-    signed_in: Callable[[User], Client],
-) -> None:
-    answer(created(content="secret"), of=private_conversation)
-    address = stored(private_conversation, b"secret", "a.txt")
-    client = signed_in(bob)
-
-    for url in (
-        address,
-        f"{address}source/",
-        artifact_address("artifact"),
-        artifact_address("artifact_raw"),
-        reverse("conversation_files", args=[private_conversation.public_id]),
-    ):
-        response = client.get(url)
-        assert response.status_code == 404
-        assert b"secret" not in response.content
-
-
-def test_files_of_a_deleted_conversation_are_404(
-    alice_client: Client, conversation: Conversation
-) -> None:
-    address = stored(conversation, png())
-    Conversation.objects.update(deleted_at="2026-01-01T00:00:00Z")
-
-    assert alice_client.get(address).status_code == 404
 
 
 def test_version_of_another_artifact_is_404(alice_client: Client, answer: Answer) -> None:

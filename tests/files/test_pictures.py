@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.core.pictures import PictureFacts, read_picture
-from chat.web.files import picture_name
+from chat.web.files import file_name
 from tests.support.answers import PAGE, PICTURES, announced_png
 
 NO_PICTURES = [
@@ -68,4 +68,4 @@ def test_segments_without_a_length_end_the_reading() -> None:
 def test_names_are_one_line_without_folders(subtests: pytest.Subtests) -> None:
     for name, shown in NAMES.items():
         with subtests.test(ascii(name)):
-            assert picture_name(name) == shown
+            assert file_name(name) == shown

@@ -245,7 +245,7 @@ def test_private_addresses_are_not_fetched(
 def test_proxy_is_not_asked_for_private_addresses(
     host: RemoteHost, answer: Answer, fetch: Fetch, settings: Any
 ) -> None:
-    settings.UPSTREAM_TRANSPORT, settings.UPSTREAM_PROXY = "stock", host.url
+    settings.UPSTREAM_PROXY = host.url
     inside = "http://localhost:9/a.png"
     allowed = "http://127.0.0.1:9/a.png"
     for address in (inside, allowed):

@@ -43,12 +43,12 @@ def test_postgresql_check_bypasses_the_pool_and_reconnects(
 
     def look() -> tuple[float, float, dict[str, Any]]:
         connections["default"] = DatabaseWrapper(described, alias="default")
-        looker = DatabaseProbe()
-        before = looker._twice(database._clock_of)
+        probe = DatabaseProbe()
+        before = probe._twice(database._clock_of)
         pid = connections[ALIAS].connection.info.backend_pid
         admin.execute("SELECT pg_terminate_backend(%s)", [pid])
-        after = looker._twice(database._clock_of)
-        looker.close()
+        after = probe._twice(database._clock_of)
+        probe.close()
         return before, after, connections[ALIAS].settings_dict["OPTIONS"]
 
     with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as admin:

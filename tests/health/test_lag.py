@@ -22,20 +22,20 @@ def test_longest_lag_is_reported(lags: list[float], longest: float) -> None:
     lag = LoopLag()
 
     for at, seconds in enumerate(lags):
-        lag.note(float(at), seconds)
+        lag.record_lag(float(at), seconds)
 
     assert lag.longest == longest
 
 
 def test_old_lag_expires_before_newer_ones() -> None:
     lag = LoopLag()
-    lag.note(0.0, 0.9)
-    lag.note(10.0, 0.5)
+    lag.record_lag(0.0, 0.9)
+    lag.record_lag(10.0, 0.5)
 
-    lag.note(WINDOW_SECONDS + 1, 0.1)
+    lag.record_lag(WINDOW_SECONDS + 1, 0.1)
     assert lag.longest == 0.5
 
-    lag.note(WINDOW_SECONDS + 11, 0.1)
+    lag.record_lag(WINDOW_SECONDS + 11, 0.1)
     assert lag.longest == 0.1
 
 

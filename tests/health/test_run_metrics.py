@@ -9,8 +9,14 @@ import pytest
 
 from chat.conversations.actions.conversation import stop_run
 from chat.core import metrics
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import (
+from chat.models import User
+from tests.health.helpers import Change, until
+from tests.runs.helpers import row_of, threads, until_ended
+from tests.support.run_fixtures import (
+    Execute,
+)
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import (
     Gate,
     answer,
     lmstudio_events,
@@ -18,12 +24,6 @@ from chat.demo.script import (
     openai_chunks,
     openai_run,
     stream,
-)
-from chat.models import User
-from tests.health.helpers import Change, until
-from tests.runs.helpers import row_of, threads, until_ended
-from tests.support.run_fixtures import (
-    Execute,
 )
 
 CANARY = "canary-9b1f77d2c4"

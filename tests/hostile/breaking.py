@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from markdown_it.rules_inline import html_inline
 
 from chat.rendering.markdown import parser as markdown_parser
 from chat.rendering.markdown import renderer
@@ -18,6 +19,11 @@ def without_escaping(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(markdown_parser.block_parser.options, "html", True)
     for parser in (markdown_parser.full_parser, markdown_parser.block_parser):
         patch.setattr(parser, "validateLink", lambda url: True)
+        # Our parser has another rule in the place of the one for tags in text.
+        rules = parser.inline.ruler
+        place = next(rule for rule in rules.__rules__ if rule.name == "html_inline")
+        patch.setattr(place, "fn", html_inline)
+        patch.setattr(rules, "__cache__", None)
     patch.setattr(renderer, "_is_complete", lambda *parts: True)
 
 

@@ -31,7 +31,8 @@
   // What KaTeX made may be anything without a name, a URL or an event handler.
   const DRAWN = ".math :is(.katex, .katex-display, .katex *, .katex-display *)";
   const ACTIVE = /^(on|hx|data|sse|ws|id$|name$|src|href|xlink|is$)/i;
-  const isOurs = href => href.startsWith("/static/icons.svg#") || href.startsWith(`#${rules.answer}-`) || new RegExp(rules.kept).test(href) || new RegExp(rules.note).test(href);
+  const [kept, medium, note] = [rules.kept, rules.medium, rules.note].map(pattern => new RegExp(pattern));
+  const isOurs = href => href.startsWith("/static/icons.svg#") || href.startsWith(`#${rules.answer}-`) || kept.test(href) || note.test(href);
 
   function wrongLink(a) {
     const href = a.getAttribute("href");
@@ -46,19 +47,19 @@
 
   function wrongAttribute(element, { name, value }) {
     if (/^(on|style|hx-|sse-|ws-|data-hx-|is$|slot$|srcdoc)/i.test(name) || !attributes.has(name)) return true;
-    if (name === "id") return !value.includes(rules.answer) && !new RegExp(rules.note).test(value);
+    if (name === "id") return !value.includes(rules.answer) && !note.test(value);
     if (name === "class") return value.split(" ").some(one => one && !classes.has(one) && !/^hl-[a-z-]+$/.test(one));
-    if (name === "src" && element.localName === "audio") return !new RegExp(rules.medium).test(value);
+    if (name === "src" && element.localName === "audio") return !medium.test(value);
     if (name === "src") return !value.startsWith("data:image/");
     if (name === "href" && element.localName !== "a") return !isOurs(value);
     return false;
   }
 
-  function problemsIn(root) {
+  function problemsIn(fragment) {
     const found = [];
-    const drawn = new Set(root.querySelectorAll(DRAWN));
+    const drawn = new Set(fragment.querySelectorAll(DRAWN));
     for (const element of drawn) for (const { name } of attributesOf(element)) if (ACTIVE.test(name)) found.push(`drawn ${name} ${element.outerHTML}`);
-    for (const element of root.querySelectorAll("*")) {
+    for (const element of [fragment, ...fragment.querySelectorAll("*")]) {
       if (drawn.has(element) || element.hasAttribute("data-n")) continue;
       const outer = () => `${element.closest("[data-n]")?.dataset.n}: ${element.outerHTML.slice(0, 300)}`;
       if (!tags.has(element.localName)) found.push(`tag ${outer()}`);
@@ -72,15 +73,27 @@
     return found;
   }
 
-  // HTML that is parsed, serialised and parsed again must stay the same.
-  function mutates() {
-    const shown = answer.cloneNode(true);
+  // HTML that is serialised and parsed again must stay the same.
+  function mutates(fragment) {
+    const shown = fragment.cloneNode(true);
     for (const drawn of shown.querySelectorAll(".math")) drawn.replaceChildren();
-    const [once, twice] = [document.createElement("template"), document.createElement("template")];
-    once.innerHTML = shown.innerHTML;
-    twice.innerHTML = once.innerHTML;
-    const isSame = once.innerHTML === shown.innerHTML && twice.innerHTML === once.innerHTML;
-    return [...(isSame ? [] : ["read again it is something else"]), ...problemsIn(once.content)];
+    const again = document.createElement("template");
+    again.innerHTML = shown.outerHTML;
+    const isSame = again.innerHTML === shown.outerHTML;
+    // What equals the fragment has been inspected with it.
+    const others = [...again.content.children].filter(each => !each.isEqualNode(shown));
+    return [...(isSame ? [] : ["read again it is something else"]), ...others.flatMap(problemsIn)];
+  }
+
+  // Copies of what was inspected, by place. A fragment that equals its copy has no other problems.
+  const inspected = [];
+
+  function problemsInAnswer() {
+    return [...answer.children].flatMap((fragment, at) => {
+      if (inspected[at]?.isEqualNode(fragment)) return [];
+      inspected[at] = fragment.cloneNode(true);
+      return [...problemsIn(fragment), ...mutates(fragment)];
+    });
   }
 
   function outside(count) {
@@ -110,7 +123,7 @@
   const settle = () => new Promise(resolve => setTimeout(resolve, rules.settle));
 
   function problemsOf(count) {
-    return [...outside(count), ...problemsIn(answer), ...mutates()];
+    return [...outside(count), ...problemsInAnswer()];
   }
 
   async function applyFrame(batch, count) {
@@ -142,7 +155,7 @@
     htmx.process(answer);
     sendEvents();
     await settle();
-    return { problems: problemsIn(answer), hits: window.hits.splice(0), violations: window.violations.splice(0) };
+    return { problems: [...answer.children].flatMap(problemsIn), hits: window.hits.splice(0), violations: window.violations.splice(0) };
   }
 
   // Started by a timer of the page, so that its policy applies.

@@ -22,9 +22,10 @@ pytestmark = [
 def test_addresses_lead_only_to_the_web_and_to_mail(inspector: Inspector, has_policy: bool) -> None:
     # What is harmless without a policy has little left to violate.
     addresses = ADDRESSES[::20] if has_policy else ADDRESSES
-    htmls = ["".join(html_with(url) for html_with in PLACES.values()) for url in addresses]
+    # What a place shows of an address that it refuses is often the same.
+    htmls = list(dict.fromkeys(in_place(url) for in_place in PLACES.values() for url in addresses))
 
-    assert inspector.inspect(htmls, has_policy=has_policy, size=100) == Report()
+    assert inspector.inspect(htmls, has_policy=has_policy) == Report()
 
 
 @pytest.mark.parametrize("place", ["citation", "medium", "tool result", "tool result in JSON"])

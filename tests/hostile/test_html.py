@@ -12,10 +12,11 @@ from tests.hostile.grammar import PIECES, texts
 from tests.hostile.places import PLACES, answer_with, citation, medium, step, tool_result
 from tests.hostile.rules import problems_in
 from tests.rendering.hostile_texts import HOSTILE, everywhere
+from tests.support.selection import EXHAUSTIVE
 
 SEED = 20_261_123
 # All pieces, and many more texts, are looked at in a browser by test_browser_texts.
-COUNT = 1_500
+COUNT = 1_500 if EXHAUSTIVE else 500
 ANSWERS = [*PIECES[::4], *texts(10, seed=SEED + 1)]
 
 

@@ -4,14 +4,13 @@ answers, results of tools, artifacts and a mockup."""
 from __future__ import annotations
 
 import uuid
-from hashlib import sha256
 
 from django.db import transaction
 
 from chat import events
 from chat.conversations.actions.messages import ModelChoice, choose_branch, send_message
-from chat.files.actions import picture_of
-from chat.models import Message, MockupFile, Question, Run, StoredFile, User
+from chat.files.actions import new_file
+from chat.models import Message, MockupFile, NewContent, Question, Run, StoredFile, User
 from chat.questions import actions
 from chat.runs.outcomes import write_ending
 from chat.runs.resume import opening
@@ -56,7 +55,7 @@ def _with_picture(room: Room, person: User, below: Message) -> Message:
             system_prompt="Be brief.",
         ),
         idempotency_key=uuid.uuid4(),
-        pictures=[picture_of("a picture.png", png())],
+        attachments=[new_file("a picture.png", png())],
     )
     end_run(run)
     return run.message
@@ -98,8 +97,7 @@ def go_on(room: Room) -> None:
             room.conversation.pk,
             name=file.path,
             media_type=file.content_type,
-            body=body,
-            sha256=sha256(body).hexdigest(),
+            content=NewContent(body=body),
         )
         file.status = "stored"
         file.save()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from chat import access
 from chat.models import Conversation, Import, Team, User
 from tests.imports.files import linked
 from tests.imports.writers import Said, to_chatgpt
@@ -116,7 +117,7 @@ def test_undo(export: Path, alice: User, bob: User, team: Team) -> None:
     done = Run("--user", alice.email, "--undo", made, "--json")
 
     assert done.json == {"import": made, "deleted": 2, "kept": []}
-    assert not Conversation.objects.visible_to(alice).exists()
+    assert not access.visible_conversations(alice).exists()
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.imports.deep_json import loads
+from tests.support.selection import examples
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -18,13 +19,13 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(VALUES, st.sampled_from([None, 1]))
 def test_value_is_that_of_the_library(value: Any, indent: int | None) -> None:
     assert loads(json.dumps(value, indent=indent)) == value
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.text('[]{}:,"1 a\\', max_size=8))
 def test_other_text_is_refused_as_by_the_library(text: str) -> None:
     try:

@@ -22,12 +22,12 @@ from lxml import html
 from chat import access, events
 from chat.conversations.actions.conversation import delete, rename
 from chat.conversations.actions.messages import ModelChoice, retry, send_message
-from chat.conversations.transcript import read_path
+from chat.conversations.paths import read_path
 from chat.core.errors import ActionRefused
 from chat.core.isolation.child import Refused
 from chat.dialects.base import AssistantTurn, UserTurn
 from chat.exports.markdown_text import line_of
-from chat.files.actions import Picture
+from chat.files.actions import NewFile
 from chat.imports import actions, reader, writing
 from chat.imports.actions import import_file, undo
 from chat.imports.conversations import Turn
@@ -38,6 +38,7 @@ from chat.models import (
     Attachment,
     AuditEvent,
     Conversation,
+    EndedRun,
     FileContent,
     Import,
     ImportedSource,
@@ -52,6 +53,8 @@ from chat.models import (
     User,
     Visibility,
 )
+from chat.runs import ended_runs
+from chat.runs.ended_runs import EndingFollower
 from chat.runs.prompt import prepare
 from chat.runs.segments import read_events
 from chat.search.find import find
@@ -231,6 +234,7 @@ def test_dry_run_writes_nothing(alice: User, team: Team) -> None:
     assert real.as_json() | {"import": None, "dry_run": True} == report.as_json()
 
 
+@pytest.mark.in_child
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_example_is_written(name: str, alice: User, team: Team) -> None:
     examples = EXAMPLES[name]
@@ -388,6 +392,8 @@ def test_failed_answer_says_why(
 
 
 @databases
+@pytest.mark.in_child
+@pytest.mark.usefixtures("file_place")
 def test_pictures_are_kept(alice: User, team: Team, signed_in: Callable[[User], Client]) -> None:
     value = next(value for title, value, *_ in examples_chatgpt.EXAMPLES if "pictures" in title)
     file = as_zip(
@@ -428,6 +434,7 @@ def test_picture_that_is_too_large_is_not_extracted(alice: User, team: Team, set
     assert Message.objects.filter(text__contains="📎 boat.png").exists()
 
 
+@pytest.mark.usefixtures("file_place")
 def test_picture_of_many_messages_is_sent_once(alice: User, team: Team) -> None:
     nodes = {
         f"m{number}": (
@@ -448,7 +455,7 @@ def test_picture_of_many_messages_is_sent_once(alice: User, team: Team) -> None:
     assert list(read.contents.values()) == [png(4, 3)]
     assert imported_file(alice, team, file).created == 1
     assert Attachment.objects.count() == 3
-    assert bytes(FileContent.objects.get().body) == png(4, 3)
+    assert FileContent.objects.get().read() == png(4, 3)
 
 
 def test_import_stops_at_its_budget(alice: User, team: Team, settings: Any) -> None:
@@ -482,7 +489,7 @@ def test_import_counts_what_the_person_has_stored(
 
 def test_pictures_of_answers_are_not_all_in_memory() -> None:
     turns = [Turn(source_id=str(number), role="assistant", parts=()) for number in range(5)]
-    picture = Picture(name="a.png", media_type="image/png", body=bytes(writing.BATCH_BYTES // 2))
+    picture = NewFile(name="a.png", media_type="image/png", body=bytes(writing.BATCH_BYTES // 2))
     pictures = {str(number): [picture] for number in range(1, 5)}
 
     batches = [[turn.source_id for turn in some] for some in writing._batches(turns, pictures)]
@@ -553,7 +560,7 @@ def test_undo_deletes_what_was_not_continued(alice: User, team: Team, upstream: 
     undone = undo(alice, batch)
 
     assert (undone.deleted, list(undone.kept)) == (2, [rooms[3]])
-    assert list(Conversation.objects.visible_to(alice)) == [rooms[3]]
+    assert list(access.visible_conversations(alice)) == [rooms[3]]
     batch.refresh_from_db()
     assert batch.undone_at is not None
     # What is gone can be imported again; what stays is not doubled.
@@ -583,11 +590,14 @@ def test_nobody_else_reads_or_undoes_it(
             access.get_import(user, uuid.UUID(report.import_id))
 
 
-@pytest.mark.parametrize("name", ["viewer", "charlie", "dana"])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("viewer", "read-only"), ("charlie", "not on a team"), ("dana", "read-only")],
+)
 def test_who_may_not_write_may_not_import(
-    name: str, request: pytest.FixtureRequest, team: Team
+    name: str, reason: str, request: pytest.FixtureRequest, team: Team
 ) -> None:
-    with pytest.raises(ActionRefused, match="read-only"):
+    with pytest.raises(ActionRefused, match=reason):
         imported(request.getfixturevalue(name), team, WRITTEN["claude"])
     assert not Import.objects.exists()
 
@@ -697,6 +707,7 @@ def test_files_of_a_split_export_are_one_import(alice: User, team: Team) -> None
     assert Import.objects.count() == 1
 
 
+@pytest.mark.in_child
 def test_reader_speaks_the_language_of_the_installation(tmp_path: Path, settings: Any) -> None:
     folder = tmp_path / "pt_BR" / "LC_MESSAGES"
     folder.mkdir(parents=True)
@@ -732,13 +743,13 @@ def test_canceled_import_keeps_what_it_has_created(alice: User, team: Team) -> N
 def test_what_another_import_has_just_brought_is_skipped(alice: User, team: Team) -> None:
     imported(alice, team, WRITTEN["claude"])
     before = counts()[:6]
-    work = actions._Work.begin(alice, team, actions.FORMATS["claude"], is_dry_run=False)
+    work = actions._Work(alice, team, actions.FORMATS["claude"], is_dry_run=False)
     # It was not there yet when this import began.
     work.known.clear()
 
     (_, message) = read_messages(as_json(WRITTEN["claude"]))
     assert isinstance(message, Read)
-    work.take(message)
+    work.add_message(message)
 
     assert (work.report.created, work.report.skipped) == (0, 1)
     assert counts()[:6] == before
@@ -755,3 +766,15 @@ def test_other_errors_of_the_database_are_raised(
     with pytest.raises(IntegrityError):
         imported(alice, team, WRITTEN["claude"])
     assert not ImportedSource.objects.exists()
+
+
+def test_imported_answers_are_told_to_no_follower(
+    alice: User, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower = EndingFollower(name="usage", follow=lambda runs: None)
+    monkeypatch.setattr(ended_runs, "_followers", (follower,))
+
+    imported(alice, team, WRITTEN["claude"])
+
+    assert Run.objects.exists()
+    assert not EndedRun.objects.exists()

@@ -7,11 +7,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.imports import slices
 from chat.imports.slices import Incomplete, NotJson, TooDeep, TooMany, outline
+from tests.support.selection import examples
 
 LENGTHS = [1, 2, 3, 7, 1 << 20]
 TEXTS = st.sampled_from(["", 'a"b\\', "[{,]}", "conversations", "é漢\\u", '",', "\\\\"])
@@ -33,7 +34,7 @@ def read(body: bytes, *, most: int = 50, most_bytes: int = 10**6) -> list[Any]:
     return [None if item is None else json.loads(item) for item in items]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(VALUES, max_size=4), VALUES, st.booleans())
 def test_every_conversation_is_found(values: list[Any], other: Any, is_pretty: bool) -> None:
     single = {"x": other, "n": 1}

@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.imports.conversations import Call, Conversation, Text, Unreadable
 from chat.imports.formats import FORMATS, detect
 from chat.imports.tree import MOST_MESSAGES, Node, build
 from tests.imports.writers import WRITERS, Said, children_of, expected, role_of
+from tests.support.selection import examples
 
 WORDS = st.text("abc \n>&<'\"é漢🙂", min_size=1, max_size=12).map(str.strip).filter(bool)
 
@@ -45,7 +46,7 @@ def plain(conversation: Conversation) -> list[Any]:
     ]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(trees(), st.data())
 def test_every_format_reads_what_was_written(tree: list[Said], data: st.DataObject) -> None:
     leaf = data.draw(st.integers(0, len(tree) - 1))
@@ -93,7 +94,7 @@ def places_in(value: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(trees(), st.sampled_from(sorted(WRITERS)), st.data())
 def test_damaged_values_are_read_or_reported(
     tree: list[Said], name: str, data: st.DataObject
@@ -143,6 +144,19 @@ def test_answer_ends_where_it_forks() -> None:
         ("a", "q", 1),
         ("b", "a", 1),
         ("c", "a", 2),
+    ]
+
+
+def test_failed_answer_is_not_continued() -> None:
+    failed = node("a", "q")
+    failed.error = "Overloaded"
+
+    tree = build([node("q", role="user"), failed, node("b", "a")])
+
+    assert [(turn.source_id, turn.error) for turn in tree.turns] == [
+        ("q", ""),
+        ("a", "Overloaded"),
+        ("b", ""),
     ]
 
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from chat.core.errors import ActionRefused
 from chat.events import JsonObject
 from chat.jobs import actions, kinds
-from chat.jobs.kinds import Task
+from chat.jobs.kinds import StopReason, Task
 from chat.jobs.worker import JOBS
 from chat.models import Job, JobKind, JobStatus, User
 from chat.runs import runner
@@ -97,13 +97,19 @@ async def test_canceled_job_stops_at_its_next_step(
 
 
 async def test_process_that_stops_gives_its_job_back(
-    queue: Queue, start_runner: StartRunner, steps: Steps
+    queue: Queue, start_runner: StartRunner, steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await threads.call(queue)
     first = await start_runner()
     await until(steps.reached.is_set)
 
-    threading.Timer(0.1, steps.go_on.set).start()
+    stop = Task.stop
+
+    def stop_and_go_on(task: Task, reason: StopReason) -> None:
+        stop(task, reason)
+        steps.go_on.set()
+
+    monkeypatch.setattr(Task, "stop", stop_and_go_on)
     await first.drain(0)
 
     assert (await threads.call(Job.objects.get)).status == JobStatus.QUEUED

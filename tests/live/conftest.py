@@ -6,19 +6,20 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from importlib import import_module
 from typing import TypeVar
+from uuid import UUID
 
 import pytest
-from django.conf import settings
-from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 
 from chat import events as canonical
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.core.threads import DatabaseThreads, readers
-from chat.live.access_monitor import AccessMonitor
+from chat.live import access_monitor as watch_module
+from chat.live import websocket
+from chat.live.access_monitor import AccessMonitor, Answers, Identity
 from chat.live.broadcaster import RunBroadcasters, broadcasters
+from chat.live.writes import tab_writes
 from chat.models import Conversation, Run, Runner, RunStatus, Upstream, User
 from chat.result import Fold, close_open
 from chat.runs.configured_buffer import event_buffer
@@ -26,8 +27,17 @@ from chat.runs.event_buffer import LogEntry, MemoryEventBuffer
 from chat.runs.outcomes import columns_of
 from chat.runs.segments import SegmentWrite, bodies_of
 from chat.runs.writer import SegmentWriter
-from tests.live.connection import Connection, Program, StreamTab, Tab, fresh_page
+from tests.live.connection import (
+    SOON_SECONDS,
+    Connection,
+    Program,
+    StreamTab,
+    Tab,
+    fresh_page,
+    until,
+)
 from tests.support.pages import cursor_of
+from tests.support.processes import seed
 
 threads = DatabaseThreads("test", size=1)
 
@@ -159,16 +169,7 @@ async def queued_run(begin: Begin) -> LiveRun:
 @pytest.fixture
 def sign_in(transactional_db: None) -> SignIn:
     """Makes a session as the sign-in form would; returns its key."""
-
-    def sign_in(user: User) -> str:
-        session = import_module(settings.SESSION_ENGINE).SessionStore()
-        session[SESSION_KEY] = str(user.pk)
-        session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
-        session[HASH_SESSION_KEY] = user.get_session_auth_hash()
-        session.create()
-        return str(session.session_key)
-
-    return sign_in
+    return seed.sign_in
 
 
 @pytest.fixture
@@ -200,8 +201,10 @@ async def live(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Async
     monkeypatch.setattr("chat.public_api.log_stream.access_monitor", access_monitor)
     monkeypatch.setattr("chat.live.sse.access_monitor", access_monitor)
     monkeypatch.setattr("chat.live.access_monitor.CHECK_SECONDS", 0.02)
+    monkeypatch.setattr("chat.live.writes.WRITE_SECONDS", 0.02)
     yield
     await access_monitor.close()
+    await tab_writes.close()
     await close_shared()
 
 
@@ -217,6 +220,51 @@ async def close_shared() -> None:
     await broadcasters.close()
     await readers.close()
     await threads.close()
+
+
+class Checks:
+    """Records whose rooms each check asks about."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rooms: list[set[UUID]] = []
+        self._monkeypatch = monkeypatch
+        self._check = watch_module.check
+        monkeypatch.setattr(watch_module, "check", self)
+        monkeypatch.setattr(watch_module, "PAUSE_SECONDS", 0.01)
+
+    def __call__(self, questions: Iterable[tuple[Identity, frozenset[UUID]]]) -> Answers:
+        questions = list(questions)
+        answers = self._check(questions)
+        self.rooms.append({room for _, rooms in questions for room in rooms})
+        return answers
+
+    async def stop_polling(self) -> None:
+        """From now on every check is caused by a notification, and none is under way."""
+        is_idle = asyncio.Event()
+        wait_at_most = watch_module.wait_at_most
+
+        async def wait(event: asyncio.Event, seconds: float) -> bool:
+            if seconds > SOON_SECONDS and not event.is_set():
+                is_idle.set()
+            return await wait_at_most(event, seconds)
+
+        self._monkeypatch.setattr(watch_module, "wait_at_most", wait)
+        self._monkeypatch.setattr(watch_module, "CHECK_SECONDS", 3600.0)
+        async with asyncio.timeout(SOON_SECONDS):
+            await is_idle.wait()
+
+    async def until_asked(self, topic: str, rooms: set[UUID]) -> None:
+        """The notification may come together with a check of everybody that a newcomer caused."""
+        self.rooms.clear()
+        while rooms not in self.rooms:
+            count = len(self.rooms)
+            websocket.access_monitor._notifier.dispatch(topic)
+            await until(lambda count=count: len(self.rooms) > count)
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> Checks:
+    return Checks(monkeypatch)
 
 
 Kind = TypeVar("Kind", bound=Connection)

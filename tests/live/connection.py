@@ -282,8 +282,13 @@ class Tab(LivePage):
     def say_text(self, text: str) -> None:
         self.put({"type": "websocket.receive", "text": text})
 
-    def hello(self, room: UUID | None = None, revision: int = 0) -> None:
-        self.say(type="hello", room=room and room.hex, revision=revision, runs=[])
+    def hello(self, room: UUID | None = None, revision: int = 0, **channels: object) -> None:
+        """``channels``: what it says to channels beside those of every page."""
+        said = channels_of_page(revision) | channels
+        self.say(type="hello", room=room and room.hex, runs=[], channels=said)
+
+    def say_to(self, **channels: object) -> None:
+        self.say(type="channels", channels=channels)
 
     def follow(
         self, run: UUID, entries: Sequence[LogEntry] = (), *, cursor: Cursor | None = None
@@ -314,6 +319,7 @@ class StreamTab(LivePage, HttpConnection):
         session: str = "",
         room: UUID | None = None,
         revision: int = 0,
+        channels: dict[str, object] | None = None,
         cursor: Cursor | None = None,
         wait: str | None = None,
         hello: str | None = None,
@@ -323,8 +329,8 @@ class StreamTab(LivePage, HttpConnection):
         greeting = {
             "type": "hello",
             "room": room and room.hex,
-            "revision": revision,
             "runs": [cursor_message(run, cursor or cursor_of(entries)) for run, entries in shown],
+            "channels": channels_of_page(revision) | (channels or {}),
         }
         query = {"hello": json.dumps(greeting) if hello is None else hello}
         query |= {"wait": wait} if wait else {}
@@ -341,6 +347,11 @@ class StreamTab(LivePage, HttpConnection):
     def take_frame(self, frame: Frame) -> None:
         if not frame.is_comment:
             self.take(frame.data)
+
+
+def channels_of_page(revision: int) -> dict[str, object]:
+    """What a page says to its channels if it tells nothing of its turns and has no list."""
+    return {"queue": {}, "page": {"revision": revision}}
 
 
 def cursor_message(run: UUID, cursor: Cursor) -> dict[str, Any]:

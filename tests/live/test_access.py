@@ -16,7 +16,6 @@ from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from chat.conversations.actions.conversation import set_visibility
 from chat.live import access_monitor
 from chat.live.access_monitor import Identity
 from chat.live.viewer import (
@@ -28,7 +27,10 @@ from chat.live.viewer import (
 )
 from chat.models import (
     Conversation,
+    ConversationRole,
+    Group,
     Membership,
+    Participant,
     Project,
     ProjectAccess,
     ProjectMember,
@@ -39,6 +41,9 @@ from chat.models import (
     User,
     Visibility,
 )
+from chat.participants import actions as participants
+from chat.participants import group_actions as groups
+from chat.participants.actions import set_visibility
 from chat.projects import actions as projects
 from tests.conftest import MakeUser
 from tests.live.conftest import (
@@ -105,6 +110,15 @@ def make_scene(begin: Begin, alice: User, make_user: MakeUser, sign_in: SignIn) 
             project = projects.create_project(alice, team, name=name, access=ProjectAccess.MEMBERS)
             projects.set_member(alice, project, member, ProjectRole.READER)
             projects.move_conversation(alice, conversation, project)
+        if end_access in (*PARTICIPANT_ENDINGS, *GROUP_ENDINGS):
+            set_visibility(alice, conversation, Visibility.PRIVATE)
+            if end_access is remove_guest:
+                Membership.objects.filter(user=member).update(role=TeamRole.GUEST)
+            who: User | Group = member
+            if end_access in GROUP_ENDINGS:
+                who = groups.create_group(alice, team, name)
+                groups.add_member(alice, who, member)
+            participants.add_participant(alice, conversation, who, ConversationRole.READER)
         return Scene(member, sign_in(member), conversation, begin(room=conversation), project)
 
     return make
@@ -162,12 +176,47 @@ def leave_team_of_project(scene: Scene) -> None:
     Membership.objects.filter(user=scene.member).delete()
 
 
+def remove_participant(scene: Scene) -> None:
+    row = Participant.objects.get(conversation=scene.conversation, person=scene.member)
+    participants.remove_participant(scene.conversation.owner, row)
+
+
+def leave_conversation(scene: Scene) -> None:
+    row = Participant.objects.get(conversation=scene.conversation, person=scene.member)
+    participants.remove_participant(scene.member, row)
+
+
+def remove_guest(scene: Scene) -> None:
+    """A row of the conversation alone gives nothing."""
+    Membership.objects.filter(user=scene.member).delete()
+
+
+def become_a_guest(scene: Scene) -> None:
+    Membership.objects.filter(user=scene.member).update(role=TeamRole.GUEST)
+
+
+def leave_group(scene: Scene) -> None:
+    group = Group.objects.get(team=scene.conversation.team_id)
+    groups.remove_member(scene.conversation.owner, group, scene.member)
+
+
+def remove_group(scene: Scene) -> None:
+    row = Participant.objects.get(conversation=scene.conversation, group__isnull=False)
+    participants.remove_participant(scene.conversation.owner, row)
+
+
+def delete_group(scene: Scene) -> None:
+    group = Group.objects.get(team=scene.conversation.team_id)
+    groups.delete_group(scene.conversation.owner, group)
+
+
 def delete_conversation(scene: Scene) -> None:
     scene.conversations.update(deleted_at=timezone.now())
 
 
 def expire(scene: Scene) -> None:
-    scene.conversations.update(expires_at=timezone.now())
+    # SQLite's clock has milliseconds, so it may still be a little earlier than this time.
+    scene.conversations.update(expires_at=timezone.now() - timedelta(milliseconds=2))
 
 
 def end_expired(scene: Scene) -> None:
@@ -209,9 +258,14 @@ PROJECT_ENDINGS = (
     delete_project,
     leave_team_of_project,
 )
+# The member sees a private conversation by a participant.
+PARTICIPANT_ENDINGS = (remove_participant, leave_conversation, remove_guest)
+# They are in a group that takes part in it.
+GROUP_ENDINGS = (leave_group, remove_group, delete_group)
 Endings = list[tuple[Callable[[Scene], None], str, int]]
 ENDINGS: Endings = [
     (remove_member, "access", CLOSE_ACCESS),
+    (become_a_guest, "access", CLOSE_ACCESS),
     (delete_team, "deleted", CLOSE_DELETED),
     (make_private, "access", CLOSE_ACCESS),
     (move_to_another_team, "access", CLOSE_ACCESS),
@@ -228,8 +282,12 @@ ENDINGS: Endings = [
 
 
 OF_PROJECTS = [(end, "access", CLOSE_ACCESS) for end in PROJECT_ENDINGS]
+BY_PARTICIPANT = [(end, "access", CLOSE_ACCESS) for end in PARTICIPANT_ENDINGS]
+BY_GROUP = [(end, "access", CLOSE_ACCESS) for end in GROUP_ENDINGS]
 each_kind_of_ending = pytest.mark.parametrize(
-    "endings", [ENDINGS, OF_PROJECTS], ids=["outside of projects", "in a project"]
+    "endings",
+    [ENDINGS, OF_PROJECTS, BY_PARTICIPANT, BY_GROUP],
+    ids=["outside of projects", "in a project", "by a participant", "by a group"],
 )
 
 
@@ -494,4 +552,3 @@ async def test_check_reads_everything_in_one_statement(
         (room, True)
     ]
     assert answers.verdicts[3] == access_monitor.GONE_DELETED
-    assert (answers.has_queue, answers.is_draining) == (False, False)

@@ -11,10 +11,10 @@ from chat.dialects import DIALECTS
 from chat.models import Run, User
 from chat.public_api import log_stream
 from chat.runs.configured_buffer import event_buffer
-from chat.runs.public_events import public_json
 from chat.wire.sse import Decoder
 from tests.live.conftest import LiveRun, OpenProgram, threads
 from tests.rendering.stories import MARKDOWN, RICH, told
+from tests.support.pages import sent
 
 
 async def test_events_come_in_order_until_chat_end(run: LiveRun, open_program: OpenProgram) -> None:
@@ -23,13 +23,12 @@ async def test_events_come_in_order_until_chat_end(run: LiveRun, open_program: O
     await run.replay(RICH, at_once=3)
     await program.until_finished()
 
-    assert program.seqs == list(range(1, len(RICH) + 1))
+    numbered = [frame for frame in program.frames if frame.id]
+    assert [int(frame.id) for frame in numbered] == list(range(1, len(RICH) + 1))
     assert [frame.event for frame in program.frames] == [
-        type(event).__struct_config__.tag for event in RICH
+        json.loads(frame.data)["type"] for frame in program.frames
     ]
-    assert [frame.data.encode() for frame in program.frames] == [
-        public_json(entry, run.id) for entry in run.entries
-    ]
+    assert [frame.data for frame in program.frames] == sent(run.id, run.entries)
     assert program.frames[-1].event == "chat.end"
 
 

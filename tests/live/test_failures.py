@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -13,12 +13,22 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
+from chat import events as canonical
 from chat.live import handshake, websocket
-from chat.live.broadcaster import FRAME_SECONDS, FRAME_SLACK_SECONDS, THREAD_EVENTS, RunBroadcasters
+from chat.live.broadcaster import (
+    FRAME_SECONDS,
+    FRAME_SLACK_SECONDS,
+    RENDER_BYTES,
+    THREAD_EVENTS,
+    RunBroadcasters,
+)
+from chat.rendering.markdown import Scope, blocks, flow, open_html
+from chat.rendering.markdown.renderer import Rendered
 from chat.rendering.patches import Answer
 from chat.runs import log_follower
 from chat.runs.event_buffer import LogEntry
-from tests.live.conftest import Begin, LiveRun, OpenProgram, OpenTab, threads
+from project import sessions
+from tests.live.conftest import Begin, LiveRun, OpenProgram, OpenStream, OpenTab, threads
 from tests.live.connection import SOON_SECONDS, Tab, until
 
 pytestmark = pytest.mark.databases
@@ -45,6 +55,22 @@ async def test_tab_is_put_off_during_a_database_outage(
 
     assert tab.close_code == websocket.CLOSE_BUSY
     assert "viewer.postponed" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+async def test_handshake_is_put_off_during_a_database_outage(
+    open_tab: OpenTab,
+    open_stream: OpenStream,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(sessions.SessionStore, "load", away)
+
+    tab, stream = open_tab(), open_stream()
+    await tab.until_closed()
+    await stream.until_finished()
+
+    assert (tab.close_code, stream.status) == (websocket.CLOSE_BUSY, 503)
     assert "Traceback" not in caplog.text
 
 
@@ -75,7 +101,7 @@ async def test_followers_wait_out_a_database_outage(
     tab = open_tab()
     tab.follow(run.id)
     program = open_program(run.id)
-    await until(lambda: "database.away" in caplog.text)
+    await until(lambda: "database.unavailable" in caplog.text)
     is_back.set()
 
     await run.add(" finds its way")
@@ -209,3 +235,71 @@ async def test_large_events_are_rendered_in_a_thread(
     assert len(run.entries) < THREAD_EVENTS
     assert [seq for seq, _ in makers] == [1]
     assert makers[0][1] is not threading.main_thread()
+
+
+async def test_long_block_is_rendered_in_a_thread_when_it_closes(
+    run: LiveRun, own_hubs: RunBroadcasters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    makers: list[tuple[int, threading.Thread]] = []
+    render = blocks._render
+
+    def observed(source: str, scope: Scope, marks: Sequence[blocks.Mark]) -> str:
+        makers.append((len(source), threading.current_thread()))
+        return render(source, scope, marks)
+
+    monkeypatch.setattr(blocks, "_render", observed)
+    await run.tell("- The river\n")
+    broadcaster = own_hubs.join(run.id, lambda: None)
+    await run.add("- The *river*\n" * 1500)
+    await until(lambda: broadcaster.seq == len(run.entries))
+    await run.say(canonical.MessageEnd(item=0))
+    await until(lambda: broadcaster.seq == len(run.entries))
+
+    long = [thread for length, thread in makers if length > RENDER_BYTES]
+    assert len(long) == 1
+    assert long[0] is not threading.main_thread()
+
+
+async def test_long_text_is_compared_in_a_thread_when_it_ends(
+    run: LiveRun, own_hubs: RunBroadcasters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    makers: list[threading.Thread] = []
+    compare = flow.closed_blocks
+
+    def observed(*args: Any) -> list[blocks.Whole]:
+        makers.append(threading.current_thread())
+        return compare(*args)
+
+    monkeypatch.setattr(flow, "closed_blocks", observed)
+    await run.tell("See [a].\n\n", size=20)
+    broadcaster = own_hubs.join(run.id, lambda: None)
+    for text in ("The river is high.\n\n" * 1500, "[a]: https://example.org\n"):
+        await run.add(text)
+        await until(lambda: broadcaster.seq == len(run.entries))
+    await run.say(canonical.MessageEnd(item=0))
+    await until(lambda: broadcaster.seq == len(run.entries))
+
+    assert makers
+    assert threading.main_thread() not in makers
+
+
+async def test_marks_that_nothing_closes_are_rendered_in_a_thread(
+    run: LiveRun, own_hubs: RunBroadcasters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    makers: list[tuple[int, threading.Thread]] = []
+    render = open_html.render_growing
+
+    def observed(text: str, scope: Scope) -> Rendered | None:
+        makers.append((len(text), threading.current_thread()))
+        return render(text, scope)
+
+    monkeypatch.setattr(open_html, "render_growing", observed)
+    await run.tell("Words. ", size=10)
+    broadcaster = own_hubs.join(run.id, lambda: None)
+    for _ in range(6):
+        await run.add("[" * 600)
+        await until(lambda: broadcaster.seq == len(run.entries))
+
+    long = [thread for length, thread in makers if length > RENDER_BYTES + 600]
+    assert long
+    assert threading.main_thread() not in long

@@ -90,7 +90,7 @@ def test_pages_hold_what_the_server_holds(name: str) -> None:
 
 
 def test_pages_hold_what_the_server_holds_of_recordings(subtests: pytest.Subtests) -> None:
-    for file in sample(RECORDINGS, 40):
+    for file in sample(RECORDINGS, 20):
         with subtests.test(msg=file.name):
             check_shared_frames(recorded(file), 1)
 

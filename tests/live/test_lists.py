@@ -16,33 +16,38 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from chat.conversations import list_channel, recent_changes
 from chat.conversations.actions import conversation as actions_conversation
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
-from chat.core.prepared import fetch
-from chat.core.threads import DatabaseThreads
-from chat.live import access_monitor as watch_module
-from chat.live import list_updates, websocket
-from chat.live.list_updates import RecentChanges
-from chat.live.list_version import (
+from chat.conversations.list_version import (
     ChangedRow,
     Snapshot,
     access_part,
     read_list_version,
     read_list_versions,
 )
+from chat.conversations.recent_changes import RecentChanges
+from chat.core.prepared import fetch
+from chat.core.threads import DatabaseThreads
+from chat.live import websocket
 from chat.live.viewer import CLOSE_ACCESS
 from chat.models import (
     Conversation,
+    Group,
+    GroupMember,
     Membership,
+    Participant,
     ProjectAccess,
     ProjectMember,
     ProjectRole,
     Team,
+    TeamRole,
     Upstream,
     User,
 )
 from chat.organization import actions as organization
+from chat.participants import actions as participants
 from chat.projects import actions as projects
 from tests.live.conftest import OpenTab, SignIn, threads
 from tests.live.connection import SOON_SECONDS, StreamTab, Tab, until
@@ -52,6 +57,11 @@ Change = Callable[[User, Conversation], object]
 
 def rename(owner: User, room: Conversation) -> None:
     actions_conversation.rename(room, "Another title")
+
+
+def write_title(owner: User, room: Conversation) -> None:
+    Conversation.objects.filter(pk=room.pk).update(has_automatic_title=True)
+    assert actions_conversation.replace_automatic_title(room.pk, "Another title")
 
 
 def start_another(owner: User, room: Conversation) -> None:
@@ -70,7 +80,7 @@ def start_private(owner: User, room: Conversation) -> None:
 
 
 def make_private(owner: User, room: Conversation) -> None:
-    actions_conversation.set_visibility(owner, room, "private")
+    participants.set_visibility(owner, room, "private")
 
 
 def delete(owner: User, room: Conversation) -> None:
@@ -105,6 +115,7 @@ def delete_team(owner: User, room: Conversation) -> None:
 # What somebody else does, and what becomes of a member's list.
 CHANGES: list[tuple[Change, str]] = [
     (rename, "news"),
+    (write_title, "news"),
     (start_another, "news"),
     (start_private, "same"),
     (make_private, "loss"),
@@ -206,6 +217,65 @@ def test_version_knows_the_projects_that_a_person_sees(
     assert kind(before, read_list_version(bob.pk)) == expected
 
 
+def add_bob(owner: User, room: Conversation) -> None:
+    participants.add_participant(owner, room, User.objects.get(name="Bob"), "reader")
+
+
+def take_from_bob(owner: User, room: Conversation) -> None:
+    participants.remove_participant(owner, Participant.objects.get(conversation=room))
+
+
+def take_from_group(owner: User, room: Conversation) -> None:
+    GroupMember.objects.filter(user__name="Bob").delete()
+
+
+# The same, with a private room in which Bob takes part: himself, as a guest of the team, by a group, not.
+PARTICIPANT_CHANGES: list[tuple[str, Change, str]] = [
+    *(
+        (relation, change, expected)
+        for relation in ("person", "guest", "group")
+        for change, expected in (
+            (rename, "news"),
+            (archive, "news"),
+            (delete, "loss"),
+            (take_from_bob, "loss"),
+        )
+    ),
+    ("group", take_from_group, "loss"),
+    ("guest", start_another, "same"),
+    ("nothing", rename, "same"),
+    ("nothing", add_bob, "loss"),
+]
+
+
+@pytest.mark.databases
+@pytest.mark.parametrize(("relation", "change", "expected"), PARTICIPANT_CHANGES)
+def test_version_knows_what_a_person_takes_part_in(
+    older: Conversation,
+    upstream: Upstream,
+    alice: User,
+    bob: User,
+    relation: str,
+    change: Change,
+    expected: str,
+) -> None:
+    participants.set_visibility(alice, older, "private")
+    if relation == "guest":
+        Membership.objects.filter(user=bob).update(role=TeamRole.GUEST)
+    if relation == "group":
+        group = Group.objects.create(team=older.team, name="Divers")
+        GroupMember.objects.create(group=group, user=bob)
+        participants.add_participant(alice, older, group, "reader")
+    elif relation != "nothing":
+        participants.add_participant(alice, older, bob, "reader")
+    older = Conversation.objects.get(pk=older.pk)
+    before = read_list_version(bob.pk)
+
+    change(alice, older)
+
+    assert kind(before, read_list_version(bob.pk)) == expected
+
+
 @pytest.mark.databases
 def test_versions_of_everybody_are_one_query(
     conversation: Conversation, alice: User, bob: User, charlie: User
@@ -222,12 +292,12 @@ def test_versions_of_everybody_are_one_query(
 
 async def until_told(tab: Tab | StreamTab, version: str) -> None:
     """With the changed lines if a check has found the list as the tab shows it, otherwise without."""
-    await tab.until(lambda tab: version in [message["list"] for message in tab.said])
+    await tab.until(lambda tab: version in [message.get("list") for message in tab.said])
 
 
 async def until_checked() -> None:
     """All that was committed by now has been seen."""
-    recent = websocket.access_monitor._recent
+    recent = websocket.access_monitor.look_of("list").recent
     since = recent.number
     await until(lambda: recent.number >= since + 2)
 
@@ -239,7 +309,7 @@ async def test_page_is_told_of_each_change(
 ) -> None:
     # Bob's, without a room, as the home page is.
     tab = open_tab()
-    tab.say(type="hello", list_version=await threads.call(read_list_version, bob.pk), runs=[])
+    tab.hello(list={"version": await threads.call(read_list_version, bob.pk)})
     if is_checked:
         await until_checked()
 
@@ -265,7 +335,7 @@ async def test_both_readers_lose_what_is_moved_out_of_a_project(
     reading, listing = open_tab(), open_tab(session=session)
     reading.hello(older.public_id)
     await reading.until(lambda tab: any("room" in message for message in tab.messages))
-    listing.say(type="hello", list_version=versions[viewer], runs=[])
+    listing.hello(list={"version": versions[viewer]})
 
     await threads.call(move_out, alice, older)
     await reading.until_closed()
@@ -287,7 +357,7 @@ async def test_both_readers_lose_what_is_moved_out_of_a_project(
 @pytest.mark.usefixtures("lost_notifications")
 async def test_page_that_came_late_is_told(open_tab: OpenTab, older: Conversation) -> None:
     tab = open_tab()
-    tab.say(type="hello", list_version="of-before", runs=[])
+    tab.hello(list={"version": "of-before"})
 
     await tab.until(lambda tab: tab.said)
 
@@ -301,12 +371,12 @@ async def test_busy_team_is_told_of_losses_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The page's turn for news does not come within this test.
-    monkeypatch.setattr(watch_module, "LISTS_PER_SECOND", 1e-6)
+    monkeypatch.setattr(list_channel, "LISTS_PER_SECOND", 1e-6)
     tab = open_tab()
-    tab.say(type="hello", list_version=await threads.call(read_list_version, bob.pk), runs=[])
+    tab.hello(list={"version": await threads.call(read_list_version, bob.pk)})
     await threads.call(rename, alice, older)
     newcomer = open_tab()
-    newcomer.say(type="hello", list_version="of-before", runs=[])
+    newcomer.hello(list={"version": "of-before"})
     await newcomer.until(lambda tab: tab.said)
 
     assert tab.said == []
@@ -374,7 +444,7 @@ async def test_page_is_told_of_a_change_behind_a_newer_one(
 ) -> None:
     async def open_page() -> Tab:
         tab = open_tab()
-        tab.say(type="hello", list_version=await threads.call(read_list_version, bob.pk), runs=[])
+        tab.hello(list={"version": await threads.call(read_list_version, bob.pk)})
         await until_checked()
         return tab
 
@@ -401,9 +471,9 @@ async def test_long_transaction_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Only the snapshot tells how far the checks have to look back.
-    monkeypatch.setattr(list_updates, "LATE", timedelta(0))
+    monkeypatch.setattr(recent_changes, "LATE", timedelta(0))
     tab = open_tab()
-    tab.say(type="hello", list_version=await threads.call(read_list_version, bob.pk), runs=[])
+    tab.hello(list={"version": await threads.call(read_list_version, bob.pk)})
     await until_checked()
 
     async with late_change(alice, older):
@@ -437,12 +507,12 @@ def found_by(recent: RecentChanges) -> list[tuple[int, bool]]:
 
 def test_change_before_a_newer_one_is_late() -> None:
     recent = RecentChanges()
-    recent.note([row(1, -30), row(2, -2), row(3, -1)], at(0), IDLE)
+    recent.record_check([row(1, -30), row(2, -2), row(3, -1)], at(0), IDLE)
     of_the_first_check = found_by(recent)
 
-    recent.note([row(3, -1), row(4, -3)], at(1), IDLE)
+    recent.record_check([row(3, -1), row(4, -3)], at(1), IDLE)
     behind_a_known_one = found_by(recent)
-    recent.note([row(5, 1.2), row(6, 1.4)], at(2), IDLE)
+    recent.record_check([row(5, 1.2), row(6, 1.4)], at(2), IDLE)
 
     assert of_the_first_check == [(1, False), (2, True), (3, False)]
     assert behind_a_known_one == [(4, True)]
@@ -457,17 +527,17 @@ def test_checks_look_back_to_the_last_one_whose_transactions_have_ended() -> Non
     looked_from = []
 
     for second, snapshot in enumerate([*snapshots, Snapshot(14, 14)]):
-        recent.note([], at(second), snapshot)
-        looked_from.append(recent.since() + list_updates.LATE)
+        recent.record_check([], at(second), snapshot)
+        looked_from.append(recent.since() + recent_changes.LATE)
 
     assert looked_from == [at(0), at(0), at(0), at(1), at(4)]
 
 
 def test_transaction_without_end_is_not_waited_for() -> None:
     recent = RecentChanges()
-    seconds = int(2 * list_updates.LONGEST.total_seconds())
+    seconds = int(2 * recent_changes.LONGEST.total_seconds())
 
     for second in range(seconds + 1):
-        recent.note([], at(second), Snapshot(1, 10 + second))
+        recent.record_check([], at(second), Snapshot(1, 10 + second))
 
-    assert recent.since() + list_updates.LATE == at(seconds) - list_updates.LONGEST
+    assert recent.since() + recent_changes.LATE == at(seconds) - recent_changes.LONGEST

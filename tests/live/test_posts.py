@@ -18,11 +18,20 @@ from django.utils import timezone
 from chat.conversations.actions import messages as message_actions
 from chat.core.request_queue import Overloaded, request_queue
 from chat.live.posts import MOST_WAITING
-from chat.models import Conversation, Message, Run, Runner, RunStatus, Upstream, User
+from chat.models import (
+    Conversation,
+    Message,
+    QueuedMessage,
+    Run,
+    Runner,
+    RunStatus,
+    Upstream,
+    User,
+)
 from chat.runs.configured_buffer import event_buffer
 from chat.runs.writer import SegmentWriter
 from chat.web import posts
-from tests.live.conftest import LiveRun, OpenTab, close_shared, threads
+from tests.live.conftest import LiveRun, OpenTab, SignIn, close_shared, threads
 from tests.live.connection import Tab
 from tests.support.rooms import HTMX, Headers, Patches, Room, url_of
 
@@ -66,7 +75,7 @@ def post(
     tab: Tab, shown: Shown, form: dict[str, str], id: int = 1, headers: Headers | None = None
 ) -> None:
     # Until it has the answer, the page is asking for changes by itself.
-    tab.say(type="page", number=1)
+    tab.say_to(page={"is_asking": True})
     tab.say(
         type="post",
         id=id,
@@ -225,11 +234,11 @@ async def test_connection_is_lost_before_the_message_is_taken(
     again = shown.enter(open_tab())
     headers = await threads.call(shown.room.position, shown.answer)
     post(again, shown, form, headers=headers)
-    refused = await answer_of(again)
+    taken = await answer_of(again)
 
-    # The first one was stored meanwhile, so this one has to be sent again below it.
-    assert refused["status"] in (200, 409)
-    assert await threads.call(said) == (1 if refused["status"] == 200 else 0)
+    # If the first one was stored meanwhile, this one waits for its answer.
+    assert taken["status"] == 200
+    assert await threads.call(said) + await threads.call(QueuedMessage.objects.count) == 1
 
 
 @pytest.mark.parametrize("is_stored", [False, True], ids=["before", "after"])
@@ -276,17 +285,16 @@ async def test_same_message_from_two_tabs_is_stored_once(shown: Shown, open_tab:
     assert await threads.call(said) == 1
 
 
-async def test_of_two_messages_from_two_tabs_one_is_refused(
-    shown: Shown, open_tab: OpenTab
-) -> None:
+async def test_of_two_messages_from_two_tabs_one_is_queued(shown: Shown, open_tab: OpenTab) -> None:
     tabs = [shown.enter(open_tab()) for _ in range(2)]
 
     for tab in tabs:
         post(tab, shown, shown.form())
     statuses = [(await answer_of(tab))["status"] for tab in tabs]
 
-    assert sorted(statuses) == [200, 409]
+    assert statuses == [200, 200]
     assert await threads.call(said) == 1
+    assert await threads.call(QueuedMessage.objects.count) == 1
 
 
 async def test_forms_of_a_tab_are_handled_in_order(shown: Shown, open_tab: OpenTab) -> None:
@@ -457,6 +465,20 @@ async def test_malformed_forms_break_nothing(
 
     assert tab.close_code is None
     assert await threads.call(said) == 1
+
+
+async def test_stop_goes_over_the_websocket(
+    queued_run: LiveRun, open_tab: OpenTab, viewer: User, sign_in: SignIn
+) -> None:
+    stop = url_of("run_stop", queued_run.row)
+    reading, writing = open_tab(session=await threads.call(sign_in, viewer)), open_tab()
+    for tab, status in ((reading, 403), (writing, 204)):
+        tab.follow(queued_run.id)
+
+        tab.say(type="post", id=1, action=stop, fields=[], headers=HTMX)
+
+        assert (await answer_of(tab))["status"] == status
+    await writing.until_over(queued_run.id)
 
 
 async def test_long_text_is_refused_over_http(shown: Shown, as_bob: Client) -> None:

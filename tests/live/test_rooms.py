@@ -2,21 +2,18 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
-from uuid import UUID
+from collections.abc import Callable
 
 import pytest
 
 from chat.conversations.actions import conversation as actions_conversation
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
+from chat.core.lossy_channel import LossyChannel
 from chat.core.notify import QUEUED, ROOMS, ChangeNotifier, Subscription, room_topic
-from chat.live import access_monitor as watch_module
 from chat.live import websocket
-from chat.live.access_monitor import Answers, Identity
 from chat.models import Conversation, Run, RunStatus, Upstream, User
-from tests.live.conftest import Begin, LiveRun, OpenTab, threads
+from tests.live.conftest import Begin, Checks, LiveRun, OpenTab, threads
 from tests.live.connection import SOON_SECONDS, Tab, until
 
 lost_notifications = pytest.mark.usefixtures("lost_notifications")
@@ -78,7 +75,8 @@ async def test_current_page_is_told_nothing(open_tab: OpenTab, conversation: Con
     await older.until(lambda tab: tab.said)
 
     assert tab.said == []
-    assert older.said == [{"room": conversation.public_id.hex, "revision": revision}]
+    expected = {"channel": "page", "room": conversation.public_id.hex, "revision": revision}
+    assert older.said == [expected]
 
 
 @lost_notifications
@@ -112,6 +110,7 @@ async def test_queued_run_is_told_each_position(
 ) -> None:
     second = await threads.call(begin, is_claimed=False)
     tab = open_tab()
+    tab.hello()
     tab.follow(second.id)
 
     await tab.until(lambda tab: tab.said)
@@ -121,22 +120,24 @@ async def test_queued_run_is_told_each_position(
     await tab.until(lambda tab: len(tab.said) == 3)
 
     assert tab.said == [
-        {"queue": second.id.hex, "place": "Queued (position 2)"},
-        {"queue": second.id.hex, "place": "Queued (position 1)"},
-        {"queue": second.id.hex, "place": ""},
+        {"channel": "queue", "queue": second.id.hex, "place": place}
+        for place in ("Queued (position 2)", "Queued (position 1)", "")
     ]
 
 
 @lost_notifications
 async def test_draining_server_is_announced(upstream: Upstream, open_tab: OpenTab) -> None:
     tab = open_tab()
+    tab.hello()
 
     await set_draining(True)
     await tab.until(lambda tab: tab.said)
     await set_draining(False)
     await tab.until(lambda tab: len(tab.said) == 2)
 
-    assert tab.said == [{"draining": [upstream.public_id.hex]}, {"draining": []}]
+    assert tab.said == [
+        {"channel": "queue", "draining": draining} for draining in ([upstream.public_id.hex], [])
+    ]
 
 
 @lost_notifications
@@ -155,17 +156,6 @@ async def test_run_stopped_before_claim_ends_on_its_page(
 # --- notifications -------------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def running(*bells: ChangeNotifier) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(notifier.listen()) for notifier in bells]
-    await until(lambda: all(notifier._loop for notifier in bells))
-    yield
-    assert not any(task.done() for task in tasks)
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
-
-
 async def until_set(subscription: Subscription) -> None:
     async with asyncio.timeout(SOON_SECONDS):
         await subscription.wait()
@@ -176,37 +166,24 @@ async def test_notification_reaches_its_topic_alone() -> None:
     room = room_topic(uuid.uuid4())
     wanted, other = notifier.subscribe(room), notifier.subscribe(QUEUED)
 
-    async with running(notifier):
-        await asyncio.to_thread(notifier.publish, room)
-        await until_set(wanted)
+    notifier.start()
+    await asyncio.to_thread(notifier.publish, room)
+    await until_set(wanted)
 
     assert not other.is_set()
 
 
-async def test_notification_reaches_other_processes() -> None:
-    here, there = ChangeNotifier(), ChangeNotifier()
-    subscription = there.subscribe(QUEUED)
-
-    async with running(here, there):
-        await there.until_subscribed()
-        here.publish(QUEUED)
-        await until_set(subscription)
-
-
-async def test_failing_layer_loses_only_the_notification(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def broken(layer: str) -> None:
-        raise ConnectionError("no layer today")
-
+async def test_absent_redis_loses_only_the_notification(caplog: pytest.LogCaptureFixture) -> None:
     notifier = ChangeNotifier()
     subscription = notifier.subscribe(QUEUED)
-    monkeypatch.setattr("chat.core.notify.get_channel_layer", broken)
+    # Nothing listens at port 1.
+    channel = LossyChannel("redis://127.0.0.1:1", secret="s")
+    notifier.start(channel)
 
-    async with running(notifier):
+    async with channel:
         notifier.publish(QUEUED)
         await until_set(subscription)
-        await until(lambda: "notifications.lost what=publish" in caplog.text)
+        await until(lambda: "channel.lost direction=send" in caplog.text)
 
 
 async def test_unsubscribing_leaves_nothing_behind() -> None:
@@ -220,51 +197,6 @@ async def test_unsubscribing_leaves_nothing_behind() -> None:
 
 
 # --- checks that a notification brings forward -----------------------------------------------
-
-
-class Checks:
-    """Records whose rooms each check asks about."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.rooms: list[set[UUID]] = []
-        self._monkeypatch = monkeypatch
-        self._check = watch_module.check
-        monkeypatch.setattr(watch_module, "check", self)
-        monkeypatch.setattr(watch_module, "PAUSE_SECONDS", 0.01)
-
-    def __call__(self, questions: Iterable[tuple[Identity, frozenset[UUID]]]) -> Answers:
-        questions = list(questions)
-        answers = self._check(questions)
-        self.rooms.append({room for _, rooms in questions for room in rooms})
-        return answers
-
-    async def stop_polling(self) -> None:
-        """From now on every check is caused by a notification, and none is under way."""
-        is_idle = asyncio.Event()
-        wait_at_most = watch_module.wait_at_most
-
-        async def wait(event: asyncio.Event, seconds: float) -> bool:
-            if seconds > SOON_SECONDS and not event.is_set():
-                is_idle.set()
-            return await wait_at_most(event, seconds)
-
-        self._monkeypatch.setattr(watch_module, "wait_at_most", wait)
-        self._monkeypatch.setattr(watch_module, "CHECK_SECONDS", 3600.0)
-        async with asyncio.timeout(SOON_SECONDS):
-            await is_idle.wait()
-
-    async def until_asked(self, topic: str, rooms: set[UUID]) -> None:
-        """The notification may come together with a check of everybody that a newcomer caused."""
-        self.rooms.clear()
-        while rooms not in self.rooms:
-            count = len(self.rooms)
-            websocket.access_monitor._notifier.dispatch(topic)
-            await until(lambda count=count: len(self.rooms) > count)
-
-
-@pytest.fixture
-def checks(monkeypatch: pytest.MonkeyPatch) -> Checks:
-    return Checks(monkeypatch)
 
 
 @lost_notifications

@@ -110,7 +110,8 @@ async def test_changed_room_is_announced(
 
     await tab.until(lambda tab: tab.said)
 
-    assert tab.said == [{"room": room.hex, "revision": conversation.revision}]
+    expected = {"channel": "page", "room": room.hex, "revision": conversation.revision}
+    assert tab.said == [expected]
 
 
 @pytest.mark.usefixtures("whole_texts")

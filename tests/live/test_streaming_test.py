@@ -7,14 +7,20 @@ import json
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from chat.health import streaming_test
 from chat.health.streaming_test import AT_ONCE, Pace
 from chat.live.viewer import CLOSE_LATER, CLOSE_SIGNED_OUT
 from chat.wire.sse import Frame
+from project.sessions import SessionStore
 from tests.live.connection import ORIGIN, Connection, HttpConnection, websocket_scope
 
 ADDRESS = "/live/test/"
+
+
+def away(*args: object) -> Any:
+    raise OperationalError("away")
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +115,12 @@ async def test_concurrent_tests_per_person_are_limited(
     for each in several:
         await each.until(lambda each: each.events)
 
-    refused, another = connect(bobs_session), connect(charlies_session)
+    # One that is refused frees no place when it leaves.
+    gone, refused, another = (
+        connect(session) for session in (bobs_session, bobs_session, charlies_session)
+    )
+    await gone.until_answered()
+    await gone.close()
     await refused.until_answered()
     await another.until_finished()
     await several.pop().close()
@@ -117,7 +128,19 @@ async def test_concurrent_tests_per_person_are_limited(
     await again.until(lambda again: len(again.events) == 5)
     await asyncio.gather(*(each.close() for each in (*several, refused, another, again)))
 
-    assert refused.status == connect.busy
+    assert gone.status == refused.status == connect.busy
     assert refused.events == []
     assert len(another.events) == 5
     assert not streaming_test.running._by_person
+
+
+async def test_socket_is_put_off_during_a_database_outage(
+    bobs_session: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(SessionStore, "load", away)
+    client = SocketClient(bobs_session)
+
+    await client.until_answered()
+
+    assert client.status == CLOSE_LATER
+    assert "Traceback" not in caplog.text

@@ -11,13 +11,14 @@ from uuid import UUID
 import pytest
 from django.urls import get_resolver
 
+from chat.conversations import page_channel
 from chat.conversations import page_updates as rendering
 from chat.conversations.actions import conversation as actions
-from chat.live import page_updates
-from chat.live.list_version import read_list_version
+from chat.conversations.list_version import read_list_version
 from chat.live.viewer import CLOSE_ACCESS, CLOSE_SIGNED_OUT
 from chat.models import Conversation, Membership, Run, User
 from chat.organization import actions as organization
+from chat.participants import actions as participants
 from chat.projects import actions as projects
 from tests.live.conftest import LiveRun, OpenStream, OpenTab, SignIn, threads
 from tests.live.connection import StreamTab, Tab
@@ -47,7 +48,12 @@ def state_of(run: Run, revision: int, *, writes: bool = True) -> dict[str, Any]:
 
 
 def page(number: int, state: dict[str, Any]) -> dict[str, Any]:
-    return {"number": number, "revision": state["revision"], "state": state}
+    return {
+        "number": number,
+        "revision": state["revision"],
+        "writes": state["writes"],
+        "state": state,
+    }
 
 
 async def enter(tab: Tab, run: LiveRun, *, writes: bool = True) -> dict[str, Any]:
@@ -55,14 +61,7 @@ async def enter(tab: Tab, run: LiveRun, *, writes: bool = True) -> dict[str, Any
     room = run.row.conversation
     await threads.call(room.refresh_from_db)
     state = state_of(run.row, room.revision, writes=writes)
-    tab.say(
-        type="hello",
-        room=room.public_id.hex,
-        revision=room.revision,
-        writes=writes,
-        runs=[],
-        page=page(1, state),
-    )
+    tab.hello(room.public_id, page=page(1, state))
     await tab.until(lambda tab: tab.heartbeats)
     return state
 
@@ -109,7 +108,7 @@ async def test_page_that_says_nothing_is_told_to_ask(
 ) -> None:
     tab, unreadable = open_tab(), open_tab()
     await enter(unreadable, run)
-    unreadable.say(type="page", number=2, revision=1, state={"tail": 7})
+    unreadable.say_to(page={"number": 2, "revision": 1, "state": {"tail": 7}})
     await threads.call(conversation.refresh_from_db)
     tab.hello(conversation.public_id, conversation.revision)
 
@@ -137,7 +136,7 @@ async def test_next_update_waits_for_the_page(
     await other_page(other, run, state)
     await other.until(updates)
     assert len(updates(tab)) == 1
-    tab.say(type="page", **page(2, {**state, "revision": updates(tab)[0]["revision"]}))
+    tab.say_to(page=page(2, {**state, "revision": updates(tab)[0]["revision"]}))
 
     await tab.until(lambda tab: len(updates(tab)) == 2)
     assert updates(tab)[1]["page"] == 2
@@ -146,14 +145,7 @@ async def test_next_update_waits_for_the_page(
 
 
 async def other_page(tab: Tab, run: LiveRun, state: dict[str, Any]) -> None:
-    tab.say(
-        type="hello",
-        room=run.room.hex,
-        revision=state["revision"],
-        writes=True,
-        runs=[],
-        page=page(1, state),
-    )
+    tab.hello(run.room, page=page(1, state))
 
 
 @lost_notifications
@@ -162,7 +154,7 @@ async def test_page_that_is_asking_is_sent_nothing(
 ) -> None:
     tab, other = open_tab(), open_tab()
     state = await enter(tab, run)
-    tab.say(type="page", number=1)
+    tab.say_to(page={"is_asking": True})
     await enter(other, run)
 
     await threads.call(actions.rename, conversation, "Another title")
@@ -170,7 +162,7 @@ async def test_page_that_is_asking_is_sent_nothing(
 
     assert tab.said == []
     # The answer to what it asked did not bring it.
-    tab.say(type="page", **page(2, state))
+    tab.say_to(page=page(2, state))
     await tab.until(updates)
     assert "Another title" in updates(tab)[0]["content"]
 
@@ -178,7 +170,7 @@ async def test_page_that_is_asking_is_sent_nothing(
 async def test_lost_update_is_asked_for(
     run: LiveRun, open_tab: OpenTab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chat.live.trackers.UPDATE_SECONDS", 0.0)
+    monkeypatch.setattr("chat.conversations.page_channel.UPDATE_SECONDS", 0.0)
     tab = open_tab()
     await enter(tab, run)
 
@@ -195,8 +187,7 @@ async def test_stream_gets_one_update_and_asks_then(
 ) -> None:
     await threads.call(conversation.refresh_from_db)
     state = state_of(run.row, conversation.revision)
-    hello = {"type": "hello", "room": run.room.hex, "revision": conversation.revision}
-    tab = open_stream(hello=json.dumps({**hello, "runs": [], "page": page(1, state)}))
+    tab = open_stream(room=run.room, channels={"page": page(1, state)})
     await tab.until_answered()
 
     await threads.call(actions.rename, conversation, "Another title")
@@ -234,7 +225,7 @@ async def test_right_that_is_lost_before_rendering_gives_nothing(
         rendered.append(rendering.render_updates(room, list(readers)))
         return rendered[-1]
 
-    monkeypatch.setattr(page_updates, "_render", render_after_the_loss)
+    monkeypatch.setattr(page_channel.updates, "render", render_after_the_loss)
     tab = open_tab()
     await enter(tab, run)
 
@@ -266,7 +257,7 @@ def archived(owner: User, bob: User, room: Conversation) -> None:
 
 
 def private(owner: User, bob: User, room: Conversation) -> None:
-    actions.set_visibility(owner, room, "private")
+    participants.set_visibility(owner, room, "private")
 
 
 Prepare = Callable[[User, User, Conversation], None]
@@ -300,7 +291,7 @@ async def test_changed_line_is_sent_to_whoever_may_see_it(
     other = Conversation(team=conversation.team, owner=alice, visibility="team", title="Other")
     await threads.call(other.save)
     tab = open_tab()
-    tab.say(type="hello", list_version=await threads.call(begin), runs=[])
+    tab.hello(list={"version": await threads.call(begin)})
     await tab.until(lambda tab: tab.heartbeats)
     # So that the list is known to be up to date.
     await until_lines(tab, other, 1)

@@ -156,7 +156,11 @@ async def test_hello_follows_runs_from_their_cursors(
     back = open_tab()
     back.show(run.id, run.entries, bobs_tab.cursors[run.id])
     runs = [cursor_message(run.id, back.cursors[run.id])]
-    back.say_text(json.dumps({"type": "hello", "room": run.room.hex, "revision": 1, "runs": runs}))
+    back.say_text(
+        json.dumps(
+            {"type": "hello", "room": run.room.hex, "revision": 1, "runs": runs, "channels": {}}
+        )
+    )
     await run.add(" and again")
     await back.until_seq(run.id, len(run.entries))
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 from django.utils import timezone
 
+from chat import access
 from chat.conversations.actions.conversation import delete
-from chat.demo.fake import FakeUpstream
 from chat.models import Conversation, Run, User
 from chat.organization import actions
 from chat.organization.purge import PURGE
 from tests.runs.helpers import HALF_AN_ANSWER, has_logged, text_of, threads, until, until_ended
 from tests.support.run_fixtures import Execute
+from tests.support.upstream.fake import FakeUpstream
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +49,7 @@ async def test_deleted_answer_is_stopped_and_restored_with_its_text(run: Run, al
     await threads.call(actions.restore, alice, run.conversation)
 
     assert (ended.status, text_of(ended)) == ("stopped", "Hello from")
-    assert await threads.call(lambda: Conversation.objects.visible_to(alice).exists())
+    assert await threads.call(lambda: access.visible_conversations(alice).exists())
 
 
 async def test_restored_while_it_stops_loses_nothing(run: Run, alice: User) -> None:

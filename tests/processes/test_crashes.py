@@ -2,8 +2,7 @@
 
 import pytest
 
-from chat.demo.script import Gate, Hang, Pause, lmstudio_event, lmstudio_run, stream
-from chat.runs.public_events import public_json
+from tests.support.pages import sent
 from tests.support.processes.runs import (
     ANSWER,
     ANSWER_TEXT,
@@ -18,8 +17,9 @@ from tests.support.processes.runs import (
     kinds,
     text_of,
 )
-from tests.support.processes.site import Site
+from tests.support.processes.site import Site, soon
 from tests.support.processes.viewers import Program, Tab, watching
+from tests.support.upstream.script import Gate, Hang, Pause, lmstudio_event, lmstudio_run, stream
 
 pytestmark = pytest.mark.process
 QUESTION = "Where does the river run?"
@@ -106,29 +106,6 @@ def test_kill_before_claim_asks_once(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_stop_before_claim_never_asks(site: Site) -> None:
-    site.rows("UPDATE chat_upstream SET concurrency_limit = 1")
-    site.fake.script(stream(SEEN, Gate(name="rest")))
-    site.start()
-    site.send(QUESTION)
-    site.fake.wait_until(lambda fake: fake.waiting == ["rest"])
-    waiting = site.send("And the other one?", by="Bob")
-
-    with watching(site, waiting) as (program, tab):
-        site.stop_run(waiting)
-        program.until_ended()
-        tab.until_over(waiting)
-        site.kill9()
-    site.start()
-
-    entries = assert_ended(site, waiting, "stopped")
-    assert kinds(entries) == ["ChatStart", "ChatEnd"]
-    assert_kept(program, tab, waiting, entries)
-    assert site.fake.posts == 1
-    assert_can_retry(site, waiting)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("place", ["before_last_commit", "inside_last_commit"])
 def test_kill_before_the_last_commit_interrupts(site: Site, place: str) -> None:
     site.fake.script(stream(ANSWER))
@@ -210,6 +187,25 @@ def test_kill_during_many_answers_loses_nothing_seen(site: Site) -> None:
 
     for run, program in zip(runs, programs, strict=True):
         entries = assert_ended(site, run, "interrupted")
-        seen = [frame.data.encode() for frame in program.frames]
-        assert seen == [public_json(entry, run) for entry in entries[: len(seen)]]
+        seen = [frame.data for frame in program.frames]
+        assert seen == sent(run, entries[: len(seen)])
     assert site.fake.posts == 5
+
+
+@pytest.mark.slow
+def test_kill_after_the_request_for_a_title_never_asks_twice(site: Site) -> None:
+    site.fake.script(stream(ANSWER), stream(Hang()))
+    site.rows(
+        "INSERT INTO chat_titlesetting (id, upstream_id, model)"
+        " SELECT 1, id, 'small' FROM chat_upstream LIMIT 1"
+    )
+    site.start()
+    site.until_ended(site.send(QUESTION))
+    site.fake.wait_until(lambda fake: fake.posts == 2)
+
+    site.kill9()
+    site.start()
+
+    soon(lambda: site.value("SELECT reason FROM chat_titlerequest") == "lost")
+    assert site.value("SELECT title FROM chat_conversation ORDER BY id DESC LIMIT 1") == QUESTION
+    assert site.fake.posts == 2

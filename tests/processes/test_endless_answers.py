@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from chat.demo.script import Flood, lmstudio_event, lmstudio_events, stream
 from tests.support.processes.site import Site
+from tests.support.upstream.script import Flood, lmstudio_event, lmstudio_events, stream
 
 pytestmark = pytest.mark.slow
 
 STREAMS = 6
 LIMIT_BYTES = 4 * 1024 * 1024
 # While a long answer is stored it is in memory up to nine times, and what is committed together four
-# times; each stream may have read 1 MiB that is not stored yet, as bytes and as text, and as much again
+# times; each stream may have read 512 KiB that is not stored yet, as bytes and as text, and as much again
 # is being stored. What threads and SQLite keep is added to that. Without the limit each stream would hold
 # up to 64 MiB.
 MOST_BYTES = 100 * 1024 * 1024

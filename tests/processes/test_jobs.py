@@ -1,65 +1,21 @@
 """A server that is killed while it exports or imports, and started again."""
 
-import io
-import json
-import zipfile
-from typing import Any
-from uuid import UUID
-
 import pytest
 
-from tests.support.processes.site import Site, soon
+from tests.support.processes.jobs import (
+    path_of,
+    start_export,
+    start_import,
+    titles,
+    titles_in,
+    titles_of,
+    until_ended,
+)
+from tests.support.processes.site import Site
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 # Without it, the job of the killed server would be taken up after half a minute.
 LEASE = {"LEASE_SECONDS": "2"}
-TITLES = {f"Question {number}" for number in range(4)}
-
-
-def exported() -> bytes:
-    """As ChatGPT exports them."""
-    said = {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["Hello?"]}}
-    mapping = {"a": {"id": "a", "message": {"id": "a", **said}, "parent": None}}
-    return json.dumps(
-        [
-            {"id": title, "title": title, "mapping": mapping, "current_node": "a"}
-            for title in sorted(TITLES)
-        ]
-    ).encode()
-
-
-def job_of(site: Site, kind: str) -> dict[str, Any]:
-    [job] = site.rows("SELECT * FROM chat_job WHERE kind = ?", kind)
-    return job
-
-
-def until_done(site: Site, kind: str) -> dict[str, Any]:
-    """The job and its result."""
-    soon(
-        lambda: site.value("SELECT count(*) FROM chat_job WHERE status = 'done' AND kind = ?", kind)
-    )
-    job = job_of(site, kind)
-    return {**job, **json.loads(job["result"])}
-
-
-def path_of(job: dict[str, Any], verb: str) -> str:
-    return f"/settings/data/{UUID(job['public_id'])}/{verb}/"
-
-
-def upload(site: Site) -> dict[str, Any]:
-    """Returns the job with the report."""
-    with site.browser("Alice") as browser:
-        answer = browser.post(
-            "/settings/data/import/",
-            data={"team": site.world.team},
-            files={"file": ("conversations.json", exported())},
-        )
-    assert answer.status_code == 302, answer.text
-    return until_done(site, "check")
-
-
-def start_import(site: Site) -> None:
-    assert site.post("Alice", path_of(upload(site), "confirm")).status_code == 302
 
 
 def test_killed_import_goes_on_as_the_same(site: Site) -> None:
@@ -70,25 +26,25 @@ def test_killed_import_goes_on_as_the_same(site: Site) -> None:
     site.kill9()
     site.start(**LEASE)
 
-    job = until_done(site, "import")
+    job = until_ended(site, "import")
 
     assert (job["attempts"], job["created"], job["skipped"]) == (2, 4, 0)
-    assert {row["title"] for row in site.rows("SELECT title FROM chat_conversation")} == TITLES
+    assert titles(site) == titles_of()
     assert [row["created"] for row in site.rows("SELECT created FROM chat_import")] == [4]
 
 
 def test_killed_export_is_begun_again(site: Site) -> None:
     site.start(**LEASE)
     start_import(site)
-    until_done(site, "import")
+    until_ended(site, "import")
     site.terminate()
     site.start(change="during_export", **LEASE)
-    site.post("Alice", "/settings/data/export/", what="own", form="json")
+    start_export(site)
     site.until_stopped_at_place()
     site.kill9()
     site.start(**LEASE)
 
-    job = until_done(site, "export")
+    job = until_ended(site, "export")
 
     assert (job["attempts"], job["exported"]) == (2, 4)
     with site.browser("Alice") as browser:
@@ -98,8 +54,4 @@ def test_killed_export_is_begun_again(site: Site) -> None:
         )
     assert (whole.status_code, rest.status_code) == (200, 206)
     assert whole.content[100:] == rest.content
-    archive = zipfile.ZipFile(io.BytesIO(whole.content))
-    assert archive.testzip() is None
-    assert {
-        json.loads(archive.read(name))["conversation"]["title"] for name in archive.namelist()
-    } == TITLES
+    assert titles_in(whole.content) == titles_of()

@@ -11,10 +11,18 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from chat.demo.control import secret_hash
-from chat.demo.script import Script, answer, cut, lmstudio_events, lmstudio_run, reset, stream
 from chat.run_details.views.details import TABS
 from tests.support.processes.site import Site
+from tests.support.upstream.control import secret_hash
+from tests.support.upstream.script import (
+    Script,
+    answer,
+    cut,
+    lmstudio_events,
+    lmstudio_run,
+    reset,
+    stream,
+)
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from chat.demo.script import Gate, stream
 from tests.support.processes.runs import (
     ANSWER,
     SEEN,
@@ -17,6 +16,7 @@ from tests.support.processes.runs import (
 )
 from tests.support.processes.site import SOON_SECONDS, Site
 from tests.support.processes.viewers import watching
+from tests.support.upstream.script import Gate, stream
 
 pytestmark = pytest.mark.process
 

@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 from chat.core.errors import StorageBusy
-from chat.demo.fake import FakeUpstream
 from chat.web.views import AWAY
 from tests.support.databases import MIGRATED
 from tests.support.processes.site import Site, seed, soon
 from tests.support.servers import PostgreSQL, PostgresRecords
 from tests.support.silent_proxy import SilentProxy
+from tests.support.upstream.fake import FakeUpstream
 
 pytestmark = pytest.mark.process
 

@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from chat.demo.script import Gate, stream
 from tests.support.processes.runs import SEEN, SEEN_TEXT, assert_ended, text_of
 from tests.support.processes.site import SOON_SECONDS, Process, Site, soon
+from tests.support.upstream.script import Gate, stream
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

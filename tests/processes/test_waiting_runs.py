@@ -6,7 +6,6 @@ from uuid import UUID
 import pytest
 
 from chat import events as canonical
-from chat.demo.script import Gate, chunk, openai_chunks, openai_run, stream
 from chat.result import plain_text
 from chat.result.merge import merge
 from tests.runs.waiting import WEATHER, calling, saying
@@ -19,6 +18,7 @@ from tests.support.processes.runs import (
 )
 from tests.support.processes.site import Site
 from tests.support.processes.viewers import watching
+from tests.support.upstream.script import Gate, chunk, openai_chunks, openai_run, stream
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

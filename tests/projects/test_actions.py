@@ -6,7 +6,6 @@ from django.core.exceptions import PermissionDenied
 from chat import access
 from chat.accounts.actions import people
 from chat.administration.sentences import sentence
-from chat.conversations.actions.conversation import set_visibility
 from chat.core.errors import ActionRefused
 from chat.models import (
     AuditEvent,
@@ -21,6 +20,7 @@ from chat.models import (
     User,
     Visibility,
 )
+from chat.participants.actions import set_visibility
 from chat.projects import actions
 from chat.projects.effects import effect_of_move
 from tests.projects.conftest import Scene
@@ -141,10 +141,10 @@ def test_conversation_moves_in_and_out(scene: Scene, team: Team) -> None:
     room = Conversation.objects.create(team=team, owner=writer, title="Piers")
 
     actions.move_conversation(writer, room, scene.project)
-    assert Conversation.objects.visible_to(scene.people["reader"]).filter(pk=room.pk).exists()
+    assert access.visible_conversations(scene.people["reader"]).filter(pk=room.pk).exists()
     assert said() == "writer moved writer’s conversation “Piers” into the project Bridge"
     actions.move_conversation(writer, room, None)
-    assert not Conversation.objects.visible_to(scene.people["reader"]).filter(pk=room.pk).exists()
+    assert not access.visible_conversations(scene.people["reader"]).filter(pk=room.pk).exists()
     assert said() == "writer moved writer’s conversation “Piers” out of the project Bridge"
     room.refresh_from_db()
     assert (room.project, room.visibility, room.revision) == (None, Visibility.PRIVATE, 3)

@@ -9,8 +9,19 @@ from typing import Any
 
 import pytest
 
+from chat import access
 from chat.accounts.actions import tokens
-from chat.models import AccessToken, Conversation, Project, Run, Upstream
+from chat.models import (
+    AccessToken,
+    Conversation,
+    Membership,
+    Project,
+    ProjectAccess,
+    Run,
+    Team,
+    TeamRole,
+    Upstream,
+)
 from chat.public_api.answers import run_state
 from chat.public_api.catalogue import project_list
 from chat.public_api.errors import ApiError
@@ -51,6 +62,19 @@ def test_conversation_starts_in_the_project(
 
     assert (run.conversation.project, run.conversation.visibility) == (scene.project, visibility)
     assert run_state(run)["project"] == str(scene.project.public_id)
+
+
+def test_token_starts_nothing_in_a_project_of_another_team(scene: Scene, other_team: Team) -> None:
+    """Its person may write there, too."""
+    writer = scene.people["writer"]
+    Membership.objects.create(team=other_team, user=writer, role=TeamRole.MEMBER)
+    elsewhere = Project.objects.create(team=other_team, name="Weir", access=ProjectAccess.TEAM)
+
+    with pytest.raises(ApiError) as refused:
+        ask(token_of(scene, "writer"), project=str(elsewhere.public_id))
+
+    assert refused.value.code == "project_not_found"
+    assert elsewhere in access.writable_projects(writer)
 
 
 @pytest.mark.parametrize(

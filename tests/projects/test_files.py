@@ -16,9 +16,10 @@ from django.utils import timezone
 from chat import access
 from chat.conversations.actions.messages import ModelChoice, edit_message, send_message
 from chat.core.errors import ActionRefused
+from chat.dialects.base import Image
 from chat.exports.json_form import write_json
 from chat.exports.reading import read_source
-from chat.files.actions import picture_of
+from chat.files.actions import new_file
 from chat.models import (
     AuditEvent,
     Conversation,
@@ -55,7 +56,7 @@ def writer(scene: Scene) -> User:
 
 @pytest.fixture
 def map_file(scene: Scene, writer: User) -> StoredFile:
-    return files.add_file(writer, scene.project, picture_of("map.png", png()))
+    return files.add_file(writer, scene.project, new_file("map.png", png()))
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def say(scene: Scene, upstream: Upstream) -> Say:
             text="Look at this.",
             choice=ModelChoice(upstream=upstream, model="demo/model"),
             idempotency_key=uuid.uuid4(),
-            pictures=shared,
+            attachments=shared,
         )
 
     return say
@@ -102,7 +103,7 @@ def test_readers_of_the_project_read_its_files(scene: Scene, map_file: StoredFil
 
 def test_writers_add_and_remove_files(scene: Scene, subtests: pytest.Subtests) -> None:
     for number, (name, person) in enumerate(scene.people.items()):
-        picture = picture_of(f"{number}.png", png())
+        picture = new_file(f"{number}.png", png())
         with subtests.test(name):
             if name in ("manager", "writer"):
                 files.remove_file(person, files.add_file(person, scene.project, picture))
@@ -115,7 +116,7 @@ def test_writers_add_and_remove_files(scene: Scene, subtests: pytest.Subtests) -
 
 
 def test_same_file_is_stored_once(scene: Scene, writer: User, map_file: StoredFile) -> None:
-    again = files.add_file(writer, scene.project, picture_of("map.png", png()))
+    again = files.add_file(writer, scene.project, new_file("map.png", png()))
 
     assert again == map_file
     assert scene.project.files.count() == 1
@@ -127,7 +128,7 @@ def test_number_of_files_is_limited(
     monkeypatch.setattr(files, "MOST_FILES", 1)
 
     with pytest.raises(ActionRefused, match="up to 1 file"):
-        files.add_file(writer, scene.project, picture_of("other.png", png()))
+        files.add_file(writer, scene.project, new_file("other.png", png()))
 
 
 # --- in messages -------------------------------------------------------------------------------
@@ -196,7 +197,7 @@ def test_too_many_files_are_refused(
 ) -> None:
     settings.PICTURES_PER_MESSAGE = 1
     added = [
-        files.add_file(writer, scene.project, picture_of(f"{number}.png", png())) for number in "12"
+        files.add_file(writer, scene.project, new_file(f"{number}.png", png())) for number in "12"
     ]
     data = {**filled_form(upstream), "project_files": [str(each.public_id) for each in added]}
 
@@ -205,10 +206,11 @@ def test_too_many_files_are_refused(
     assert (response.status_code, Message.objects.count()) == (409, 0)
 
 
+@pytest.mark.usefixtures("file_place")
 def test_server_is_sent_the_bytes(say: Say, map_file: StoredFile) -> None:
-    (turn,) = prepare(say(map_file).pk).prompt.turns
+    (turn,) = prepare(say(map_file).pk, may_read_storage=True).prompt.turns
 
-    assert [image.media_type for image in turn.images] == ["image/png"]
+    assert [image.media_type for image in turn.parts_of(Image)] == ["image/png"]
 
 
 def test_edit_keeps_them(say: Say, upstream: Upstream, map_file: StoredFile, writer: User) -> None:
@@ -326,7 +328,7 @@ def test_sent_file_is_found_once(say: Say, scene: Scene, map_file: StoredFile) -
 def test_export_has_sent_files_only(
     say: Say, scene: Scene, writer: User, map_file: StoredFile
 ) -> None:
-    files.add_file(writer, scene.project, picture_of("unsent.png", png()))
+    files.add_file(writer, scene.project, new_file("unsent.png", png()))
     say(map_file)
 
     export = b"".join(write_json(read_source(scene.room.owner, scene.room)))

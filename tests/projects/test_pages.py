@@ -229,7 +229,7 @@ def test_project_is_created_changed_and_deleted(
     assert (project.upstream, project.model) == (upstream, "demo/model")
     room = begin(alice, team, "Offers", project)
     page = text_of(get_page(as_alice, address("project_settings", project)))
-    assert "each becomes private to its owner" in page
+    assert "each one becomes private to its owner" in page
 
     assert as_alice.post(address("project_delete", project)).url == reverse("projects")
     room.refresh_from_db()

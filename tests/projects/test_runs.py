@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from chat.demo.fake import FakeUpstream
+from chat import access
 from chat.models import Conversation, Project, ProjectAccess, ProjectMember, Run, User
 from chat.projects import actions
 from tests.runs.helpers import HALF_AN_ANSWER, has_logged, text_of, threads, until, until_ended
 from tests.support.run_fixtures import Execute
+from tests.support.upstream.fake import FakeUpstream
 
 Change = Callable[[User, Conversation, Project], None]
 
@@ -54,4 +55,4 @@ async def test_answer_goes_on_while_its_conversation_moves(
     ended = await until_ended(run)
 
     assert (ended.status, text_of(ended)) == ("completed", "Hello from the river.")
-    assert await threads.call(lambda: Conversation.objects.written_by(alice).exists())
+    assert await threads.call(lambda: access.writable_conversations(alice).exists())

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from chat.demo.fake import FakeUpstream
 from tests.public_api.site import ProgramSite
+from tests.support.upstream.fake import FakeUpstream
 
 HERE = Path(__file__).parent
 # Server of the first site, its path at the fake, its dialect, and a model of it.
 SERVERS = [
     ("LM Studio", "", "lmstudio", "tributary/demo-reasoner"),
-    ("OpenAI", "/v1", "openai_chat", "tributary/demo-openrouter"),
+    ("OpenAI", "/v1", "openai_chat", "tributary/demo-writer"),
     ("Messages", "/anthropic/v1", "anthropic_messages", "tributary/demo-thinker"),
     ("Responses", "/responses/v1", "openai_responses", "tributary/demo-agent"),
     ("Completions", "/completions/v1", "openai_completions", "tributary/demo-base"),

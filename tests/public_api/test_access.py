@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from chat.accounts.actions.tokens import hash_of
-from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
 from tests.public_api.conftest import Chain
 from tests.public_api.site import CHAT, ProgramSite, StreamClient
 from tests.support.processes.site import soon
+from tests.support.upstream.script import Gate, lmstudio_events, lmstudio_run, stream
 
 MODEL = "tributary/demo-reasoner"
 ADDRESSES = ("models", "projects", "chat", "continue", "state", "stop", "events")

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from chat import dialects
-from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
-from chat.events import Result, decode_result
+from chat.events import RefusalItem, Result, decode_result
 from chat.result import fold
 from chat.upstreams.configured import configured_client, configured_policy
-from chat.upstreams.probe import ProbeTarget, probe
+from chat.upstreams.probe import probe
+from chat.upstreams.probe_requests import ProbeTarget
 from tests.fixtures import core_of
 from tests.public_api.conftest import MODELS, Chain
 from tests.public_api.site import ProgramSite, RawClient, StreamClient
 from tests.support.processes.site import soon
+from tests.support.upstream.script import Gate, lmstudio_events, lmstudio_run, stream
 
 LMSTUDIO = "tributary/demo-reasoner"
 
@@ -111,6 +112,25 @@ def test_paused_answer_is_one_answer(chain: Chain) -> None:
     parser = dialects.get("lmstudio").parser(model="m", options={})
     events = [event for frame in streamed.frames for event in parser.feed(frame)]
     assert output_of(fold([*events, *parser.close()])) == output_of(whole)
+
+
+def test_refusal_is_a_message_for_clients_alone(chain: Chain) -> None:
+    body = {"model": "tributary/demo-thinker", "input": "refuse"}
+
+    client = StreamClient(chain.last, **body).until_ended()
+    whole = chain.first.ask(**body)
+
+    refusal = chain.last.last_result().output[-1]
+    assert isinstance(refusal, RefusalItem)
+    assert chain.first.last_result().output[-1] == refusal
+    events = [json.loads(frame.data) for frame in client.frames]
+    said = [(event["type"], event.get("content")) for event in events if event.get("refusal")]
+    assert said[0] == ("message.start", None)
+    assert said[-1] == ("message.end", None)
+    assert "".join(content for _, content in said[1:-1]) == refusal.content
+    for result in (core_of(client.result), whole):
+        assert result["output"][-1]["type"] == "message"
+        assert result["output"][-1]["content"] == refusal.content
 
 
 # --- stop, queue, disconnect -------------------------------------------------------------------

@@ -16,11 +16,11 @@ async def test_position_is_sent_once_and_its_end_not_at_all() -> None:
     stream._following = following
     queued = QueuePositions(numbers={run: 2}, places={run: "Queued (position 2)"})
 
-    stream.stands_at(queued)
+    stream.set_position(queued)
     sent = await following.next(0.01), stream._beat()
     # The position is reported each second, also when the run has left the queue.
-    stream.stands_at(queued)
-    stream.stands_at(QueuePositions())
+    stream.set_position(queued)
+    stream.set_position(QueuePositions())
 
     assert sent[0] == []
     assert b'"place":2' in sent[1]

@@ -237,6 +237,7 @@ def test_unsupported_fields_are_reported(ask: Ask, upstream: Upstream) -> None:
 MAPPED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("lmstudio", {"reasoning": "on", "max_output_tokens": 5}, {"reasoning": "on", "max_output_tokens": 5}),
     ("openai_chat", {"reasoning": "off", "repeat_penalty": 1.1}, {"reasoning_effort": "none", "repetition_penalty": 1.1}),
+    ("openai_chat deepseek", {"reasoning": "off"}, {"thinking": "disabled"}),
     ("openai_chat", {"max_output_tokens": 9}, {"max_tokens": 9}),
     ("openai_responses", {"reasoning": "low", "max_output_tokens": 9}, {"reasoning_effort": "low", "max_output_tokens": 9}),
     ("anthropic_messages", {"reasoning": "off"}, {"thinking": "disabled"}),
@@ -246,16 +247,20 @@ MAPPED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 def test_parameters_get_the_dialects_names(subtests: pytest.Subtests) -> None:
-    for dialect, given, values in MAPPED:
-        with subtests.test(f"{given} in {dialect}"):
-            mapped = map_parameters(DIALECTS[dialect], given, {})
+    for name, given, values in MAPPED:
+        dialect, _, extras = name.partition(" ")
+        with subtests.test(f"{given} in {name}"):
+            parameters = DIALECTS[dialect].parameters_for({"extras": extras or "none"})
+            mapped = map_parameters(parameters, given, {})
 
             assert (mapped.values, mapped.notes) == (values, [])
 
 
 def test_parameters_of_the_dialect_take_precedence() -> None:
     mapped = map_parameters(
-        DIALECTS["openai_chat"], {"reasoning": "low"}, {"reasoning_effort": "max", "x": 1}
+        DIALECTS["openai_chat"].parameters,
+        {"reasoning": "low"},
+        {"reasoning_effort": "max", "x": 1},
     )
 
     assert mapped.values == {"reasoning_effort": "max"}

@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from chat import access
 from chat.accounts.actions import tokens
 from chat.core.errors import ActionRefused
 from chat.models import AccessToken, AuditEvent, Membership, Team, TeamRole, Upstream, User
@@ -150,7 +151,7 @@ def test_expired_token_does_not_count(
 
     tokens.create_token(alice, team, name="two", days=1)
 
-    assert AccessToken.objects.usable().get().name == "two"
+    assert access.usable_tokens().get().name == "two"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 
@@ -167,6 +168,79 @@ def test_approval_offers_to_allow_and_to_decline(
     assert not card.xpath(".//*[@name='selected']")
 
 
+@pytest.mark.parametrize(
+    ("members", "cells"),
+    [
+        (
+            {"arguments": {"depth <b>": 2, "note": "a\nb", "deep": {"x": [1]}, "none": ""}},
+            [("depth <b>", "2"), ("note", "a b"), ("deep", '{ "x": [ 1 ] }'), ("none", "Empty")],
+        ),
+        ({"arguments": {}}, []),
+        ({"arguments": None, "arguments_raw": "<script>no JSON"}, []),
+    ],
+    ids=["table", "none", "text"],
+)
+def test_approval_shows_the_arguments_of_its_call(
+    as_bob: Client,
+    room: Room,
+    asked: QuestionCard,
+    *,
+    members: dict[str, object],
+    cells: list[tuple[str, str]],
+) -> None:
+    call = {"tool": "gauge<i>", "provider_info": {"type": "mcp", "server_label": "river"}}
+    [question] = asked(asks=({**APPROVAL, **call, **members},))
+
+    card = card_of(question, room.page(as_bob))
+
+    assert "Allow river to run gauge<i>?" in text_of(card)
+    rows = card.xpath(".//table[@aria-label='Arguments']//tr")
+    assert [(text_of(row[0]), re.sub("^(json)?Copy", "", text_of(row[1]))) for row in rows] == cells
+    if not cells:
+        words = members.get("arguments_raw", "No arguments")
+        assert str(words) in text_of(card)
+    assert not card.xpath(".//script | .//i | .//th/b")
+
+    question.status = QuestionStatus.ANSWERED
+    question.save()
+
+    settled = card_of(question, room.page(as_bob))
+    assert len(settled.xpath(".//details//table[@aria-label='Arguments']//tr")) == len(cells)
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ({"provider_info": []}, "Allow the server to run gauge?"),
+        # Imported questions can have members of any type.
+        ({"tool": None}, "May river run gauge?"),
+        ({"tool": 3}, "May river run gauge?"),
+        ({"arguments": [1]}, "May river run gauge?"),
+    ],
+    ids=["no-server", "no-tool", "tool-is-a-number", "arguments-are-a-list"],
+)
+def test_approval_of_a_call_that_is_not_told_whole_has_its_text(
+    as_bob: Client,
+    room: Room,
+    asked: QuestionCard,
+    *,
+    members: dict[str, object],
+    words: str,
+) -> None:
+    call = {"tool": "gauge", "arguments": {"depth": 2}}
+    [question] = asked(asks=({**APPROVAL, **call, **members},))
+
+    assert words in text_of(card_of(question, room.page(as_bob)))
+
+
+def test_long_argument_is_folded(as_bob: Client, room: Room, asked: QuestionCard) -> None:
+    [question] = asked(asks=({**APPROVAL, "tool": "run", "arguments": {"code": "open\n" * 9}},))
+
+    card = card_of(question, room.page(as_bob))
+
+    assert card.xpath(".//td/details[not(@open)]//pre")
+
+
 def test_viewer_sees_cards_without_controls(
     as_viewer: Client, room: Room, asked: QuestionCard
 ) -> None:
@@ -192,7 +266,7 @@ def test_strip_says_that_a_person_is_needed(
 
     strip = room.page(as_bob).get_element_by_id("strip")
 
-    assert "Needs input" in text_of(strip)
+    assert "Waiting for your answer" in text_of(strip)
     assert strip.xpath(f".//a[@href='#asks-{question.run.public_id.hex}']")
 
 

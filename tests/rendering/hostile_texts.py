@@ -49,7 +49,7 @@ ATTRIBUTES = {
     *("checked", "start", "align", "data-copy", "data-elapsed-ms", "data-since-ms", "src", "alt"),
     *("max", "value", "aria-label", "open", "data-part", "data-panel", "data-file"),
     *("form", "name", "tabindex", "role", "aria-live", "controls", "preload", "download"),
-    "data-token",
+    *("data-token", "scope"),
 }
 # Only elements of the latency bar have these, with values of these patterns.
 BAR_ATTRIBUTES = {
@@ -65,6 +65,7 @@ PATTERNS = {
     "role": "[a-z]+",
     "aria-live": "off|polite",
     "data-token": r"\d+",
+    "scope": "row",
 }
 
 
@@ -107,6 +108,14 @@ def everywhere(text: str) -> list[Event]:
         ),
         events.MockupUpdate(op="error", identifier="x", successful_paths=[text], failed_path=text),
         events.AskQuestion(ask_id=text, question=text, options=[text, {"label": text}]),
+        events.AskQuestion(
+            ask_id=f"{text}!",
+            question=text,
+            style="approval",
+            tool=text,
+            arguments={text: text, f"{text}1": [text], f"{text}2": f"{text}\n" * 20},
+            provider_info=events.ProviderInfo(type=text, server_label=text),
+        ),
         events.ActivityStep(family=text, step=text, phase="start", label=text),
         events.ContextFork(branch_id=text, branch_name=text),
         events.VendorRaw(dialect="x", event=text, text=text),

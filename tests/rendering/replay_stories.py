@@ -120,6 +120,28 @@ def calls() -> list[Event]:
     )
 
 
+def programs() -> list[Event]:
+    """Programs of the server side by side, which call tools; one of the calls is left open."""
+
+    def call(item: int, caller: str | None = None) -> list[Event]:
+        return [
+            events.ToolCallStart(item=item, tool=f"t{item}", call_id=f"c{item}", caller=caller),
+            events.ToolCallArguments(item=item, tool=f"t{item}", arguments={"n": item}),
+        ]
+
+    def program(item: int, tool: str = "program") -> events.ToolCallStart:
+        return events.ToolCallStart(item=item, tool=tool, call_id=f"c{item}", executes="upstream")
+
+    done = events.ToolCallSuccess(item=2, tool="t2", arguments={}, output="o")
+    return numbered(
+        [
+            *(program(0), program(1, "code_execution")),
+            *(call(2, "c0") + call(3, "c1") + [done] + call(4, "c0") + call(5, "gone") + call(6)),
+            end("waiting"),
+        ]
+    )
+
+
 def late() -> list[Event]:
     """Text and probabilities that arrive after their items have ended."""
     odds = [{"token": "Late", "logprob": -0.1}]
@@ -143,6 +165,7 @@ def late() -> list[Event]:
 STORIES: dict[str, list[Event]] = {
     "late": late(),
     "calls": calls(),
+    "programs": programs(),
     "cited": cited(),
     "cited late": cited_late(),
     "long thought": numbered(

@@ -183,6 +183,14 @@ RICH: list[Event] = numbered(
         events.AskQuestion(
             ask_id="k", question="Which <one>?", options=["this", {"label": "that"}]
         ),
+        events.AskQuestion(
+            ask_id="p",
+            question="Allow it?",
+            style="approval",
+            tool="open_sluice",
+            arguments={"notches": 2, "note": "<now>", "gates": [1], "script": "open\n" * 9},
+            provider_info=events.ProviderInfo(type="mcp", server_label="river"),
+        ),
         events.ContextFork(branch_id="br", branch_name="aside", message_count=3),
         *message("Another *choice*.\n\nWith two blocks.", item=0, choice=1),
         events.UsageUpdate(usage=events.Usage(output_tokens=3)),

@@ -1,7 +1,6 @@
 """Patches in a real browser, applied by the htmx of our pages."""
 
 import functools
-import re
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -12,9 +11,8 @@ import pytest
 
 from chat.events import Event
 from chat.rendering.patches import Answer
-from tests.rendering.hostile_texts import HOSTILE, everywhere
 from tests.rendering.replay_stories import STORIES
-from tests.rendering.stories import MARKDOWN, RICH, RUN, answer_after, numbered, told
+from tests.rendering.stories import RICH, RUN, answer_after, told
 from tests.support.chromium import launched
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -46,10 +44,6 @@ STATE = """() => {
   shown.normalize();
   return shown.innerHTML;
 }"""
-# The page's own requests: its icons, and the length of a sound that came as bytes.
-OWN_REQUESTS = re.compile(
-    r"^http://127\.0\.0\.1:\d+/(static/icons\.svg|r/[0-9a-f-]{36}/media/\d+/\d+/\d+/$)"
-)
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -143,36 +137,6 @@ def test_replacement_frames_rebuild_the_answer(page: Any) -> None:
     assert page.evaluate(STATE) == show(page, answer)
 
 
-@pytest.mark.slow
-def test_hostile_text_runs_and_requests_nothing(page: Any) -> None:
-    requests: list[str] = []
-    dialogs: list[str] = []
-    page.on("request", lambda request: requests.append(request.url))
-    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-
-    for text in HOSTILE:
-        show(page, Answer(RUN))
-        page.evaluate(APPLY, frames_of(numbered(everywhere(text)), 1))
-
-    assert [url for url in requests if not OWN_REQUESTS.search(url)] == []
-    assert dialogs == []
-    assert page.title() == "kept"
-    assert page.evaluate("() => document.getElementById('composer').value") == "draft"
-    assert page.evaluate("() => document.querySelectorAll('#composer').length") == 1
-
-
-@pytest.mark.slow
-def test_open_fold_stays_open_while_its_text_grows(page: Any) -> None:
-    story = RICH[:25]
-    show(page, Answer(RUN))
-    page.evaluate(APPLY, frames_of(story[:18], 1))
-    page.evaluate("() => { document.querySelector('details').open = true; }")
-
-    page.evaluate(APPLY, [answer_after(story).patches_since(18)])
-
-    assert page.evaluate("() => document.querySelector('details').open")
-
-
 def test_selection_survives_while_its_block_grows(page: Any) -> None:
     story = told("- Some words to select\n- while further words still arrive here", size=5)
     live = answer_after(story[:9])
@@ -187,12 +151,3 @@ def test_selection_survives_while_its_block_grows(page: Any) -> None:
         page.evaluate(APPLY, [live.patches_since(event.seq - 1)])
 
     assert page.evaluate("() => getSelection().toString()") == "Some words"
-
-
-@pytest.mark.slow
-def test_text_of_a_code_block_is_its_source(page: Any) -> None:
-    show(page, answer_after(told(MARKDOWN)))
-
-    code = page.evaluate("() => document.querySelector('.codeblock pre code').textContent")
-
-    assert code == 'def flow(rate: float) -> str:\n    return f"<{rate}>"\n'

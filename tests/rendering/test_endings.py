@@ -8,30 +8,43 @@ from chat.rendering import figures
 from tests.rendering.shown import page_of, text_of
 from tests.rendering.stories import answer_of, end, message
 
+# How the answer ended, what its stop says, and what people read.
+ENDINGS: list[tuple[str, dict[str, object], str]] = [
+    ("waiting", {}, "Needs input"),
+    ("incomplete", {}, "The answer is incomplete"),
+    ("incomplete", {"reason": "length"}, "length limit"),
+    ("incomplete", {"reason": "content_filter"}, "content filter"),
+    (
+        "incomplete",
+        {"reason": "refusal", "details": {"recommended_model": "weir/small-1"}},
+        "Try again with weir/small-1.",
+    ),
+    ("stopped", {}, "Stopped"),
+    ("stopped", {"by": "Ana <b>"}, "Stopped by Ana <b>"),
+    ("stopped", {"raw": "cancelled"}, "The server canceled the answer"),
+    ("failed", {}, "The answer failed"),
+    ("cut", {}, "The connection was lost"),
+    ("interrupted", {}, "because Tributary restarted"),
+    (
+        "completed",
+        {"reason": "unknown", "raw": "tired"},
+        "ended by the server for the reason “tired”",
+    ),
+]
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [
-        ("waiting", "Needs input"),
-        ("incomplete", "The answer is incomplete"),
-        ("stopped", "Stopped"),
-        ("failed", "The answer failed"),
-        ("cut", "The connection was lost"),
-        ("interrupted", "because Tributary restarted"),
-    ],
-)
-def test_ending_is_named_and_the_text_is_kept(status: str, words: str) -> None:
-    text = text_of(*message("So far so good."), end(status))
+
+@pytest.mark.parametrize(("status", "stop", "words"), ENDINGS)
+def test_ending_is_named_and_the_text_is_kept(
+    status: str, stop: dict[str, object], words: str
+) -> None:
+    ending = end(status)
+    for name, value in stop.items():
+        setattr(ending.result.ext.stop, name, value)
+
+    text = text_of(*message("So far so good."), ending)
 
     assert words in text
     assert "So far so good." in text
-
-
-def test_stopped_answer_says_who_stopped_it() -> None:
-    ending = end("stopped")
-    ending.result.ext.stop.by = "Ana <b>"
-
-    assert "Stopped by Ana <b>" in text_of(*message("x"), ending)
 
 
 def test_complete_answer_has_no_card() -> None:
@@ -50,30 +63,7 @@ def test_settings_that_fit_better_are_offered_under_the_answer() -> None:
     text = text_of(*message("So."), end(meta=meta))
 
     assert "If this answer repeats itself, turn on" in text
-    assert "set “Thinking in the text” to “Assume an opening tag”" in text
-
-
-def test_unknown_reason_is_told_under_the_answer() -> None:
-    ending = end()
-    ending.result.ext.stop = events.Stop(reason="unknown", raw="tired")
-
-    assert "ended by the server for the reason “tired”" in text_of(*message("So."), ending)
-
-
-def test_refusal_names_the_model_that_the_server_recommends() -> None:
-    ending = end("incomplete")
-    ending.result.ext.stop = events.Stop(
-        reason="refusal", raw="refusal", details={"recommended_model": "weir/small-1"}
-    )
-
-    assert "Try again with weir/small-1." in text_of(*message("x"), ending)
-
-
-def test_cancellation_by_the_server_has_one_wording() -> None:
-    ending = end("stopped")
-    ending.result.ext.stop.raw = "cancelled"
-
-    assert "The server canceled the answer" in text_of(*message("x"), ending)
+    assert "set “Thinking tags” to “Assume an opening tag”" in text
 
 
 def test_end_of_a_further_answer_is_shown() -> None:
@@ -93,16 +83,6 @@ def test_empty_answer_says_so() -> None:
     text = text_of(events.ChatStart(model_instance_id="m"), end())
 
     assert "The model returned an empty answer" in text
-
-
-@pytest.mark.parametrize(
-    ("reason", "words"), [("length", "length limit"), ("content_filter", "content filter")]
-)
-def test_incomplete_answer_gives_the_reason(reason: str, words: str) -> None:
-    ending = end("incomplete")
-    ending.result.ext.stop.reason = reason  # type: ignore[assignment]
-
-    assert words in text_of(*message("x"), ending)
 
 
 # --- errors -----------------------------------------------------------------------------------
@@ -131,7 +111,7 @@ def test_limit_of_an_answer_is_said_with_what_was_kept() -> None:
     shown = text_of(*message("So far"), events.Error(error=error), end("failed", error=error))
 
     assert words.removesuffix(".") in shown
-    assert "Everything above was kept." in shown
+    assert "The text above is saved." in shown
 
 
 def test_every_kind_of_error_is_explained() -> None:
@@ -195,7 +175,7 @@ def test_duration(milliseconds: int, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "words"), [(5, "5 bytes"), (2048, "2.0 kB"), (3 * 1024**2, "3.0 MB")]
+    ("number", "words"), [(5, "5 bytes"), (2048, "2.0 KB"), (3 * 1024**2, "3.0 MB")]
 )
 def test_size(number: int, words: str) -> None:
     assert figures.size(number) == words

@@ -44,6 +44,18 @@ def test_each_source_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
         ("<li", [events.AskQuestion(ask_id="a", question="?", options=["o"] * MANY)]),
         ("<li", [events.AskQuestion(ask_id="a", question="?", fields=[{"name": "f"}] * MANY)]),
         (
+            "<tr",
+            [
+                events.AskQuestion(
+                    ask_id="a",
+                    question="?",
+                    style="approval",
+                    tool="t",
+                    arguments={str(n): n for n in range(MANY)},
+                )
+            ],
+        ),
+        (
             "<li",
             [
                 events.MockupUpdate(
@@ -59,7 +71,7 @@ def test_each_source_is_built_once(monkeypatch: pytest.MonkeyPatch) -> None:
             ],
         ),
     ],
-    ids=["options", "fields", "files", "media"],
+    ids=["options", "fields", "arguments", "files", "media"],
 )
 def test_long_lists_are_cut(tag: str, story: list[events.Event]) -> None:
     html = answer_of(*story).snapshot()

@@ -114,6 +114,22 @@ PIECES = st.sampled_from(
             "ftp://x.org",
             "-_",
         ),
+        *(
+            "字",
+            "한",
+            "，",
+            "）",
+            "（",
+            "：",
+            "**字**",
+            "*。*",
+            "__字__",
+            "https://字",
+            "\ufe00",
+            "\U000e0100",
+            "<br>",
+            "——",
+        ),
     ]
 )
 LINES = st.lists(PIECES, min_size=1, max_size=14).map("".join) | st.text(
@@ -127,9 +143,11 @@ def by_the_parser(line: str) -> str:
         return markdown.render_block(line, markdown.References().scope())
 
 
-@settings(max_examples=20_000 if EXHAUSTIVE else 500)
+@settings(max_examples=8_000 if EXHAUSTIVE else 500)
 @given(line=LINES, more=st.lists(PIECES, max_size=5).map("".join))
 @example(line="a # b", more=" c")
+@example(line="看**水**", more="**")
+@example(line="见https://x.org", more="a@x.org")
 @example(line="**Note:** 5 * 3, f(*a) and snake_case", more="*")
 @example(line="$5 {x} ^2 = 1) + 2. - 3: http://example.org/?a=b me@example.org", more="$")
 @example(line="[a [b] c](https://example.org/d_e) `**f**`", more="")
@@ -151,6 +169,7 @@ def test_simple_line_equals_the_parser(line: str, more: str) -> None:
         "**Note:** the `level of` the *mill*, and snake_case & more",
         "Read [the report](https://example.org/a_b/c.html), or https://example.org/d.",
         "水位很高。磨坊停了",
+        "**注意：**水位**很高**了，见https://example.org/a（说明）。磨坊*停了*吗",
         "The river of the valley\nis high today",
         "- the river\n- the **mill**\n  - stands `still`\n- and more",
         "1. the river\n2. the mill\n   - stands\n3. and more",

@@ -264,7 +264,7 @@ def test_hidden_reasoning_shows_its_encrypted_size() -> None:
         events.ReasoningEnd(item=0),
     )
 
-    assert "1.6 kB of encrypted text" in parse(answer.snapshot()).words()
+    assert "1.6 KB of encrypted text" in parse(answer.snapshot()).words()
     assert "c2VjcmV0" not in answer.snapshot()
 
 

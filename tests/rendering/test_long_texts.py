@@ -5,7 +5,7 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chat import events
@@ -16,6 +16,7 @@ from tests.rendering.documents import documents_with_notes
 from tests.rendering.dom import parse
 from tests.rendering.stories import RUN, answer_after, answer_of, cut, end, message, numbered, told
 from tests.rendering.test_replay import check_batches_of_any_size, check_patches_from_any_cut
+from tests.support.selection import examples
 
 WORDS = " ".join(f"word{n}" for n in range(120))
 TABLE = "| name | size |\n|---|---|\n" + "".join(f"| row{n} | {n} |\n" for n in range(60))
@@ -58,7 +59,7 @@ def test_slices_bring_each_word_once(text: str) -> None:
     assert NUMBERED.findall(shown) == NUMBERED.findall(text)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(documents_with_notes | st.sampled_from([*LONG.values()]), max_size=6), st.data())
 def test_cut_is_where_it_is_however_the_text_comes(texts: list[str], data: st.DataObject) -> None:
     text = "\n\n".join(texts)

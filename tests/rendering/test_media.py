@@ -161,7 +161,7 @@ def test_mockup_lists_its_files() -> None:
     )
 
     assert "2 files" in text
-    assert "index.html text/html 2.0 kB start page" in text
+    assert "index.html text/html 2.0 KB start page" in text
 
 
 def test_update_of_an_earlier_mockup_counts_its_changes() -> None:

@@ -69,9 +69,25 @@ WORDS = st.sampled_from(
             "2",
             "(a)",
         ),
+        *(
+            "水",
+            "，",
+            "）",
+            "**水位。**",
+            "看**（图）**的",
+            "*이것(a)*은",
+            "看https://x.org/a，",
+            "（https://x.org）",
+            "字\ufe00**",
+            "<br>",
+            "a<BR />b",
+            "<br",
+        ),
     ]
 )
-LINES = st.lists(WORDS, min_size=1, max_size=7).map(" ".join)
+LINES = st.lists(WORDS, min_size=1, max_size=7).flatmap(
+    lambda words: st.sampled_from(["", " "]).map(lambda space: space.join(words))
+)
 MARKS = st.sampled_from(
     [
         *(
@@ -139,6 +155,8 @@ def check_every_moment(source: str, sizes: list[int], scope: Scope) -> None:
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=4),
 )
 @example(source="| a | b |\n|---|---|\n| `c` | d\n| e | f | g |\n| h", sizes=[1])
+@example(source="| a | b |\n|---|---|\n| c<br>d | **e<br/>f** | g | |\n| h `<br>` |", sizes=[1])
+@example(source="看**注意：**这里，见https://x.org/a（说明）和**https://x.org/b**的", sizes=[1])
 @example(source="1. x\n1. y z\n\n   w v\n", sizes=[1])
 @example(source="- a\n  ```py\n  x = 1\n  ```\n- b c", sizes=[2])
 @example(source="1. y z w\n" * 120, sizes=[300])
@@ -148,7 +166,7 @@ def test_html_is_that_of_a_full_render(source: str, sizes: list[int]) -> None:
     check_every_moment(clean_source(source), sizes, References().scope())
 
 
-CELLS = st.lists(WORDS, max_size=3).map(" ".join)
+CELLS = st.lists(WORDS, max_size=3).map(" ".join) | st.lists(WORDS, max_size=3).map("<br>".join)
 ROWS = st.lists(st.lists(CELLS, max_size=4).map(lambda cells: f"|{'|'.join(cells)}|"), max_size=5)
 
 

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chat import events
@@ -14,7 +14,7 @@ from tests.rendering.documents import documents, documents_with_notes
 from tests.rendering.dom import Page
 from tests.rendering.replay_stories import FIXTURES, STORIES, recorded
 from tests.rendering.stories import RICH, RUN, answer_after, end, message, numbered, told
-from tests.support.selection import EXHAUSTIVE, sample
+from tests.support.selection import EXHAUSTIVE, examples, sample
 
 DIALECTS = sorted({file.parent for file in FIXTURES.rglob("*.events.jsonl")})
 # Of a long story every n-th cut, so that a story costs at most this many pages.
@@ -85,14 +85,14 @@ def test_patches_replay_a_story(name: str, subtests: pytest.Subtests) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda folder: folder.name)
 def test_patches_replay_the_recordings(dialect: Path, subtests: pytest.Subtests) -> None:
-    for file in sample(sorted(dialect.glob("*.events.jsonl")), 30):
+    for file in sample(sorted(dialect.glob("*.events.jsonl")), 12):
         story = recorded(file)
         for check in CHECKS:
             with subtests.test(msg=f"{file.name}: {check.__name__}"):
                 check(story)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(150)
 @given(document=documents | documents_with_notes, size=st.integers(1, 30), since=st.integers(0, 60))
 def test_patches_replay_any_document(document: str, size: int, since: int) -> None:
     story = told(document, size=size)

@@ -10,6 +10,7 @@ from chat.events import Event
 from chat.rendering.components import SHOWN_CHARACTERS
 from chat.rendering.patches import Answer
 from tests.rendering.dom import Element, parse
+from tests.rendering.replay_stories import programs
 from tests.rendering.shown import page_of, text_of, unfolded
 from tests.rendering.stories import RUN, answer_of, cut, end, message, numbered
 
@@ -126,6 +127,25 @@ def test_group_of_calls_is_folded_when_something_follows() -> None:
 
 def test_single_call_is_not_folded() -> None:
     assert groups_of(*called(0), *message("So.", item=1), end()) == [("", True)]
+
+
+def test_calls_of_a_program_are_below_it() -> None:
+    page = page_of(*programs())
+
+    below = [
+        [card.attributes["id"].rpartition("-")[2] for card in program.find_all("details")]
+        for program in page.find_all(class_="program")
+    ]
+    assert below == [["i0", "i2", "i4"], ["i1", "i3"]]
+    (group,) = page.find_all(class_="in-a-row")
+    assert group.children[0].words().startswith("7 tool calls")  # type: ignore[union-attr]
+
+
+def test_program_goes_on_after_the_calls_that_it_waits_for() -> None:
+    words = [head.words() for head in page_of(*programs()).find_all("summary")[1:]]
+
+    assert ["Continued below" in line for line in words] == [True, False, False, True, *[False] * 3]
+    assert [line.count("Waiting for a result") for line in words] == [0, 0, 1, 0, 1, 1, 1]
 
 
 def test_text_between_calls_divides_the_group() -> None:

@@ -217,6 +217,6 @@ def test_cache_keeps_fewer_large_answers() -> None:
     for key, size in zip(keys, (10, 10, 90, 200), strict=True):
         answers.put(key, replaying.Moment(Answer("x"), size_bytes=size))
         if size == 90:
-            assert answers.take(keys[0]) is None
+            assert answers.pop_moment(keys[0]) is None
 
-    assert [answers.take(key) is not None for key in keys] == [False, False, False, True]
+    assert [answers.pop_moment(key) is not None for key in keys] == [False, False, False, True]

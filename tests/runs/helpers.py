@@ -16,10 +16,10 @@ from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.core.prepared import fetch
 from chat.core.threads import DatabaseThreads
-from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
 from chat.models import Run
 from chat.result import plain_text
 from chat.runs.segments import read_entries
+from tests.support.upstream.script import Gate, lmstudio_events, lmstudio_run, stream
 
 threads = DatabaseThreads("test", size=1)
 

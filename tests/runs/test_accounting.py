@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chat.conversations.actions import conversation
-from chat.demo.script import Gate, lmstudio_events, lmstudio_run, stream
 from chat.dialects import bitseek
 from chat.events import Event, UsageUpdate
 from chat.runs.log import RunLog, nothing
@@ -25,6 +24,8 @@ from chat.wire.sse import MAX_EVENT_BYTES
 from tests.fixtures import ROOT, STREAMS, parser_of
 from tests.runs.helpers import threads, until, until_ended
 from tests.support.run_fixtures import Execute
+from tests.support.selection import examples
+from tests.support.upstream.script import Gate, lmstudio_events, lmstudio_run, stream
 
 
 class Source:
@@ -106,7 +107,7 @@ def portions(data: bytes, cuts: Sequence[int]) -> list[bytes]:
     after=st.sampled_from([b"", b"\n\n", b": still here\n", b"data: {", b"\xff\xfe"]),
     hangs=st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_all_that_was_read_is_kept(
     recording: Path, cuts: list[int], length: int, after: bytes, *, hangs: bool
 ) -> None:
@@ -161,8 +162,9 @@ async def test_stop_keeps_what_arrived_after_the_last_read() -> None:
     assert kept.raw == data[:900]
 
 
-async def test_token_counts_may_come_in_a_read_after_the_finish_reason() -> None:
-    recording = ROOT / "bitseek" / "usage_after_the_reason.sse"
+@pytest.mark.parametrize("name", ["usage_after_the_reason", "usage_before_and_after_the_reason"])
+async def test_token_counts_may_come_in_a_read_after_the_finish_reason(name: str) -> None:
+    recording = ROOT / "bitseek" / f"{name}.sse"
     frames = recording.read_bytes().split(b"\n\n")
     source = Source([frame + b"\n\n" for frame in frames if frame])
     parser = parser_of(recording)
@@ -171,7 +173,7 @@ async def test_token_counts_may_come_in_a_read_after_the_finish_reason() -> None
     outcome = await reader.read(cast(UpstreamAnswer, source))
 
     usage = [event.usage for event in parser.close(outcome.cause) if isinstance(event, UsageUpdate)]
-    assert [each.input_tokens for each in usage] == [21]
+    assert [each.total_tokens for each in usage] == [24]
 
 
 async def test_nobody_waits_long_for_token_counts(monkeypatch: pytest.MonkeyPatch) -> None:

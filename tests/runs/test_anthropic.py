@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from chat.demo.fake import FakeUpstream
 from chat.models import Run, Team, User
 from chat.questions import actions
 from chat.result import plain_text
@@ -14,6 +13,7 @@ from chat.tools import actions as tools
 from tests.runs.helpers import threads, until, until_ended
 from tests.runs.waiting import question_of, runs_of, whole
 from tests.support.run_fixtures import Execute
+from tests.support.upstream.fake import FakeUpstream
 
 Ask = Callable[[str], Awaitable[Run]]
 SCHEMA = '{"type": "object", "properties": {"station": {"type": "string"}}}'

@@ -8,13 +8,21 @@ import pytest
 from django.db import OperationalError
 from pytest_django import Settings
 
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import Flood, Script, lmstudio_event, lmstudio_events, lmstudio_run, stream
 from chat.runs import segments
 from chat.runs import writer as log_writer
-from chat.runs.log import Budget, RunLog
+from chat.runs.budget import Budget
+from chat.runs.log import RunLog
 from tests.runs.helpers import text_of, until, until_ended
 from tests.support.run_fixtures import Execute, StartRunner
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import (
+    Flood,
+    Script,
+    lmstudio_event,
+    lmstudio_events,
+    lmstudio_run,
+    stream,
+)
 
 pytestmark = pytest.mark.usefixtures("by_thread")
 

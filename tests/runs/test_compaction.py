@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from chat import events as canonical
 from chat.models import RawSegment, Run, RunSegment
-from chat.runs import compaction, log_compaction, reaper
+from chat.runs import compaction, log_compaction, queries, reaper
 from chat.runs.compaction import Compactor
 from chat.runs.log_compaction import compact
 from chat.runs.segments import read_entries, read_raw
@@ -132,7 +132,9 @@ def test_search_reads_nothing_that_is_compacted(make_run: MakeRun) -> None:
         if is_postgres:
             # Otherwise it reads the whole of a table that is this small.
             cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute(f"EXPLAIN {'' if is_postgres else 'QUERY PLAN'} {compaction._DUE}", values)
+        cursor.execute(
+            f"EXPLAIN {'' if is_postgres else 'QUERY PLAN'} {queries.DUE_FOR_COMPACTION}", values
+        )
         plan = " ".join(str(row[-1]) for row in cursor.fetchall())
 
     assert "segment_uncompacted" in plan

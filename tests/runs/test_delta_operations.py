@@ -48,6 +48,16 @@ KINDS: dict[str, tuple[str, str, float]] = {
         "| the weir | `7.5` m | **rising** |\n",
         3,
     ),
+    "table with lines in cells": (
+        "| where | level |\n|---|---|\n",
+        "| the weir<br>and the **mill** | 7.5 m<br/>rising | and more |\n",
+        3,
+    ),
+    "Chinese": (
+        "",
+        "今天**水位：**很高了，磨坊*停*了。请看https://example.org/weir（旧的），还有“桥”。",
+        3,
+    ),
     "links": (
         "",
         "The [old weir](https://example.org/weir/level) is high, see https://example.org/mill for more. ",

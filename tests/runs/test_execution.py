@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
 import threading
 from functools import partial
@@ -13,22 +14,9 @@ from django.utils import timezone
 
 from chat import events as canonical
 from chat.conversations.actions import conversation
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import (
-    answer,
-    busy,
-    cut,
-    held_open,
-    lmstudio_events,
-    lmstudio_run,
-    never,
-    openai_chunks,
-    openai_run,
-    stream,
-)
 from chat.dialects import DIALECTS
 from chat.dialects.base import Dialect, Prompt, UpstreamRequest, UserTurn
-from chat.models import Attempt, Run, Upstream, User
+from chat.models import Attachment, Attempt, Run, Upstream, User
 from chat.result import fold
 from chat.runs import execution
 from chat.runs.segments import read_events, read_raw
@@ -44,7 +32,22 @@ from tests.runs.helpers import (
     until,
     until_ended,
 )
+from tests.support.answers import png
+from tests.support.files import store_file
 from tests.support.run_fixtures import Execute, StartRunner
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import (
+    answer,
+    busy,
+    cut,
+    held_open,
+    lmstudio_events,
+    lmstudio_run,
+    never,
+    openai_chunks,
+    openai_run,
+    stream,
+)
 
 # How the run ends, and with which kind of error.
 BAD_ANSWERS = {
@@ -129,6 +132,23 @@ async def test_request_is_built_off_the_event_loop(
     assert ended.status == "completed"
     assert len(builders) == 1
     assert threading.current_thread() not in builders
+
+
+async def test_attachment_is_sent_from_either_place(
+    fake: FakeUpstream, queue_run: Execute, start_runner: StartRunner, file_place: str
+) -> None:
+    run = await queue_run(stream(TEXT))
+
+    def attach_picture() -> None:
+        message = Run.objects.select_related("message__parent").get(pk=run.pk).message.parent
+        file = store_file(png(), media_type="image/png", conversation=run.conversation)
+        Attachment.objects.create(message=message, file=file)
+
+    await threads.call(attach_picture)
+    await start_runner()
+
+    assert (await until_ended(run)).status == "completed"
+    assert base64.b64encode(png()).decode() in str(fake.requests[-1].body)
 
 
 async def test_conversation_is_not_held_while_the_answer_comes(begin: Execute) -> None:
@@ -227,9 +247,9 @@ async def test_stop_between_claim_and_request_never_posts(
 ) -> None:
     prepare = execution.prepare
 
-    def stopped_before(run_pk: int, claimed: Run) -> Any:
+    def stopped_before(run_pk: int, claimed: Run, **options: bool) -> Any:
         Run.objects.filter(pk=run_pk).update(stop_requested_at=timezone.now())
-        return prepare(run_pk, claimed)
+        return prepare(run_pk, claimed, **options)
 
     monkeypatch.setattr(execution, "prepare", stopped_before)
     ended = await execute(stream(TEXT))

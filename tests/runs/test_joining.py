@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from chat import events as canonical
-from chat.demo.script import openai_chunks, openai_run
 from chat.dialects import DIALECTS
-from chat.dialects.base import Cause, Ending, Parser
+from chat.dialects.base import Parser
+from chat.events import Cause, Ending
 from chat.result import Fold, finish
 from chat.runs.resume import ContinuingParser
 from chat.wire.sse import Decoder, Frame
+from tests.support.upstream.script import openai_chunks, openai_run
 
 FRAME = Frame(event="", data="", id="")
 DONE = Ending(status="completed", stop=canonical.Stop(reason="stop"))

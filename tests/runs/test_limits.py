@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+
 import pytest
 from pytest_django import Settings
 
 from chat import events as canonical
 from chat.conversations.actions import conversation
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import (
+from chat.dialects import items
+from chat.models import Attempt, Run, RunSegment, User
+from chat.runs import answer_memory
+from chat.runs.event_buffer import LogEntry
+from chat.runs.reader import LARGE_READ_BYTES, TURN_BYTES
+from chat.wire.sse import Decoder, Frame
+from tests.runs.helpers import (
+    HALF,
+    HALF_AN_ANSWER,
+    REST,
+    has_logged,
+    text_of,
+    threads,
+    until,
+    until_ended,
+)
+from tests.runs.plain_answers import ANSWERS, words
+from tests.support.run_fixtures import Execute
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import (
     AnyStep,
     Flood,
     Gate,
@@ -20,26 +41,12 @@ from chat.demo.script import (
     chunk,
     endless_line,
     lmstudio_event,
+    lmstudio_events,
+    lmstudio_run,
     never,
     openai_chunks,
     stream,
 )
-from chat.dialects import items
-from chat.models import Attempt, Run, RunSegment, User
-from chat.runs import answer_memory
-from chat.runs.event_buffer import LogEntry
-from tests.bench.streams import ANSWERS, words
-from tests.runs.helpers import (
-    HALF,
-    HALF_AN_ANSWER,
-    REST,
-    has_logged,
-    text_of,
-    threads,
-    until,
-    until_ended,
-)
-from tests.support.run_fixtures import Execute
 
 COMMENT = b": still here\n\n"
 WITHOUT_A_BEGINNING = {"no head": never(), "no body": stream(Head(), Hang())}
@@ -76,6 +83,43 @@ async def test_server_that_never_begins_times_out(
             assert (ended.status, ended.error_kind) == ("failed", "timeout")
             assert fake.posts == 1
             await until_disconnected(fake)
+
+
+async def test_many_events_at_once_are_parsed_in_turns(
+    execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = 0
+    parsed: list[tuple[int, int]] = []
+    feed = Decoder.feed
+
+    def observed(decoder: Decoder, data: bytes) -> list[Frame]:
+        parsed.append((turn, len(data)))
+        return feed(decoder, data)
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(Decoder, "feed", observed)
+    letters = [
+        {"type": "message.start"},
+        {"type": "message.delta", "content": "a"},
+        {"type": "message.end"},
+    ]
+    counting = asyncio.create_task(count_turns())
+
+    ended = await execute(stream(lmstudio_events([*letters * 900, *lmstudio_run("The end.")])))
+
+    counting.cancel()
+    assert text_of(ended).endswith("The end.")
+    assert sum(size for _, size in parsed) > 4 * TURN_BYTES
+    # Neither is more parsed at once, nor is there a second large read without a turn for others.
+    by_turn: Counter[int] = Counter()
+    for number, size in parsed:
+        by_turn[number] += size
+    assert max(by_turn.values()) <= TURN_BYTES + LARGE_READ_BYTES
 
 
 async def test_silence_in_mid_stream_fails_and_keeps_the_text(
@@ -187,8 +231,9 @@ async def test_an_answer_ends_at_its_share_and_a_short_one_does_not(
     fake.release("more")
 
     assert {run.error_kind for run in ended} == {"answer_limit"}
-    # What arrived with the read that passed the limit is kept, too.
-    assert all(50_000 <= len(text_of(run)) < 2_000_000 for run in ended)
+    # The share counts the items of an answer beside its text, so eight deltas can reach it; what
+    # arrived with the read that passed it is kept, too.
+    assert all(8 * 6000 <= len(text_of(run)) < 2_000_000 for run in ended)
     assert (await until_ended(short)).status == "completed"
 
 
@@ -197,7 +242,7 @@ def test_text_counts_as_it_is_when_its_pieces_are_joined(piece: str, size: int) 
     deltas = [canonical.MessageDelta(item=0, content=piece)] * 1000
     entries = [LogEntry(seq=1, body=b"{}")] * 1000
 
-    held = answer_memory.held_bytes(deltas, entries, {canonical.MessageDelta: "content"})
+    held = answer_memory.held_bytes(deltas, entries)
 
     assert held == pytest.approx(1000 * size, rel=0.2)
 

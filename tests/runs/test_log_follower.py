@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from chat import events as canonical
+from chat.core.lossy_channel import LossyChannel
 from chat.core.threads import readers
 from chat.models import Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open
@@ -55,22 +56,25 @@ class OverRedis:
     """What one process publishes and another one reads."""
 
     def __init__(self, url: str) -> None:
-        key = f"tributary:test:{uuid.uuid4().hex}"
-        self._runner = RedisEventBuffer(url, key=key, secret="s", keeps_own=False, listens=False)
-        self._server = RedisEventBuffer(url, key=key, secret="s", keeps_own=False, listens=True)
-        self.publish = self._runner.publish
-        self.read = self._server.read
-        self.wait = self._server.wait
-        self.forget = self._server.forget
+        prefix = f"tributary:test:{uuid.uuid4().hex}"
+        self._channels = [LossyChannel(url, secret="s", prefix=prefix) for _ in range(2)]
+        runner = RedisEventBuffer(keeps_own=False, listens=False)
+        server = RedisEventBuffer(keeps_own=False, listens=True)
+        for buffer, channel in zip((runner, server), self._channels, strict=True):
+            buffer.start(channel)
+        self.publish = runner.publish
+        self.read = server.read
+        self.wait = server.wait
+        self.forget = server.forget
 
     async def __aenter__(self) -> EventBuffer:
-        await self._runner.start()
-        await self._server.start()
+        for channel in self._channels:
+            await channel.__aenter__()
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        await self._runner.close()
-        await self._server.close()
+        for channel in self._channels:
+            await channel.__aexit__()
 
 
 TAILS = {

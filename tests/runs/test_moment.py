@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import pytest
 
 from chat import events as canonical
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import Gate, lmstudio_event, lmstudio_events, lmstudio_run, stream
 from chat.models import Run, RunSegment
 from chat.runs import reader, segments
 from chat.runs.segments import SegmentWrite, read_entries
@@ -24,6 +22,14 @@ from tests.runs.helpers import (
     until_ended,
 )
 from tests.support.run_fixtures import Execute
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import (
+    Gate,
+    lmstudio_event,
+    lmstudio_events,
+    lmstudio_run,
+    stream,
+)
 
 pytestmark = pytest.mark.usefixtures("by_thread")
 

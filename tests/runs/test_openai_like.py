@@ -5,16 +5,24 @@ from __future__ import annotations
 import pytest
 
 from chat import events as canonical
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import chunk, openai_chunks, stream
+from chat.demo import scenes
 from chat.models import Attempt, Team, User
 from chat.questions import actions
 from chat.tools import actions as tools
-from tests.demo import texts
 from tests.runs.helpers import text_of, threads, until_ended
 from tests.runs.waiting import question_of
 from tests.support.run_fixtures import Execute
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import answer, chunk, openai_chunks, openai_run, stream
 
+CALL = [
+    chunk(
+        {"tool_calls": [{"index": 0, "id": "c1", "function": {"name": "tide", "arguments": "{}"}}]}
+    ),
+    chunk({}, finish_reason="tool_calls"),
+]
+# DeepSeek's words.
+WANTS_REASONING = "The `reasoning_content` in the thinking mode must be passed back to the API."
 NO_ID = {"function": {"name": "tide", "arguments": "{}"}}
 SCHEMA = '{"type": "object", "properties": {"place": {"type": "string"}}}'
 
@@ -34,7 +42,7 @@ async def test_answer_arrives(
     ended = await execute(text="a table", dialect=dialect, choice=choice)
 
     assert ended.status == "completed"
-    assert text_of(ended) == texts.TABLE.strip()
+    assert text_of(ended) == scenes.text("table.md").strip()
     assert fake.posts == 1
 
 
@@ -44,8 +52,13 @@ async def test_server_that_wants_its_reasoning_back_gets_it(
     tide = await threads.call(
         tools.create_tool, alice, team, name="tide", description="Now", schema=SCHEMA
     )
-    choice = {"model": "tributary/demo-deepseek"}
-    waiting = await execute(text="tool", dialect="openai_chat", choice=choice, tools=[tide])
+    refusal = {"error": {"message": WANTS_REASONING, "type": "invalid_request_error"}}
+    scripts = [
+        stream(openai_chunks([chunk({"reasoning_content": "Where?"}), *CALL])),
+        answer(refusal, status=400),
+        stream(openai_chunks(openai_run("It is 2.4 m."))),
+    ]
+    waiting = await execute(*scripts, text="tool", dialect="openai_chat", tools=[tide])
 
     question = await threads.call(question_of, waiting)
     follow_up = await threads.call(actions.give_result, alice, question, "2.4 m")
@@ -60,7 +73,7 @@ async def test_server_that_wants_its_reasoning_back_gets_it(
     assert "2.4 m" in text_of(ended)
     assert attempts == ["refused", "eof"]
     (turn,) = (m for m in fake.requests[-1].body["messages"] if m["role"] == "assistant")
-    assert turn["reasoning_content"] == texts.TOOL_THOUGHT
+    assert turn["reasoning_content"] == "Where?"
 
 
 async def test_call_without_an_id_is_named_after_its_run(execute: Execute) -> None:

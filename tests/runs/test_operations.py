@@ -11,11 +11,10 @@ from django.conf import settings
 from django.test import Client
 
 from chat.core.notify import QUEUED, ChangeNotifier
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import openai_chunks, openai_run, stream
-from chat.models import Message, Run, Upstream
+from chat.models import Conversation, Message, Run, TitleRequest, Upstream
 from chat.runs import runner as runner_module
 from chat.runs.runner import Runner
+from chat.titles import queueing
 from tests.runs.helpers import threads, until, until_ended
 from tests.support.operations import (
     HAND_OVER,
@@ -26,6 +25,8 @@ from tests.support.operations import (
 )
 from tests.support.rooms import Room
 from tests.support.run_fixtures import StartRunner
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import openai_chunks, openai_run, stream
 
 pytestmark = pytest.mark.databases
 
@@ -104,6 +105,23 @@ async def test_answer_takes_few_operations(ask: Ask) -> None:
     for part, found in (("sending", sending), ("answering", answering)):
         for kind, most in limits[part].items():
             assert found.count(kind) <= most, f"{kind}s of {part} are {found.count(kind)}:{found}"
+
+
+async def test_model_that_writes_titles_adds_a_statement_at_most(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # While none does, the test above has the same limits as without the feature.
+    monkeypatch.setattr(queueing, "_is_on", True)
+    await threads.call(Conversation.objects.update, has_automatic_title=True)
+    first, *_ = await ask(None)
+
+    *_, answering = await ask(first.message)
+
+    # On PostgreSQL the row is part of the statement that ends the run.
+    most = ANSWERING[database()][STATEMENT] + settings.IS_SQLITE
+    assert answering.count(STATEMENT) <= most, answering
+    requests = await threads.call(lambda: list(TitleRequest.objects.values_list("run", flat=True)))
+    assert requests == [first.pk]
 
 
 async def test_idle_runner_does_little(

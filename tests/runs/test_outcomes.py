@@ -10,4 +10,8 @@ def test_steps_run_in_their_order() -> None:
 
 
 def test_runners_repeat_the_tasks_of_features() -> None:
-    assert list(runner.periodic_tasks()) == ["files", "purge", "jobs", "jobs.purge", "files.purge"]
+    assert list(runner.periodic_tasks()) == [
+        *("files", "purge", "jobs", "jobs.purge", "files.purge"),
+        *("ended", "titles", "messages", "messages.after_answer", "messages.late"),
+        "presence.purge",
+    ]

@@ -12,8 +12,6 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from chat.core.notify import ChangeNotifier
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import stream
 from chat.models import Attempt, Run, RunSegment, RunStatus
 from chat.models import Runner as RunnerRow
 from chat.runs import execution, queue, reaper
@@ -29,6 +27,8 @@ from tests.runs.helpers import (
     until_ended,
 )
 from tests.support.run_fixtures import Execute, MakeRun, StartRunner
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import stream
 
 pytestmark = pytest.mark.databases
 # What these check does not depend on the database: PostgreSQL is for `make test-all`.
@@ -276,10 +276,10 @@ async def test_run_prepared_while_draining_returns_to_the_queue(
     is_preparing, may_go_on = threading.Event(), threading.Event()
     prepare = execution.prepare
 
-    def slow(run_pk: int, claimed: Run) -> Any:
+    def slow(run_pk: int, claimed: Run, **options: bool) -> Any:
         is_preparing.set()
         may_go_on.wait(PATIENCE_SECONDS)
-        return prepare(run_pk, claimed)
+        return prepare(run_pk, claimed, **options)
 
     run = await queue_run(stream(TEXT))
     with monkeypatch.context() as patch:

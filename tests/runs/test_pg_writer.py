@@ -276,7 +276,7 @@ async def test_plan_for_a_small_table_does_not_scan_it(writer: SegmentWriter, cl
 
     usual = await threads.call(usual_plan)
     link = await pg_writer._connect()
-    link._let_go()
+    link._mark_ended()
     ours = str(await (await link._connection.execute(f"EXPLAIN {text}", values)).fetchall())
     await link.close()
 

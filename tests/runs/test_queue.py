@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -204,31 +205,19 @@ def test_runs_of_people_who_left_are_stopped(
         restore(bob, membership)
 
 
-def test_runs_of_those_who_may_still_write_are_claimed(
-    make_run: MakeRun, me: uuid.UUID, alice: User, bob: User
+@pytest.mark.parametrize("end", ["deleted_at", "expires_at"])
+def test_run_of_an_ended_conversation_is_stopped(
+    make_run: MakeRun, me: uuid.UUID, end: str
 ) -> None:
-    runs = [make_run(by=bob, concurrency_limit=10) for _ in range(4)]
-    own, for_all, selected, shared = runs
-    everyone = Project.objects.create(team=own.conversation.team, name="All", access="team")
-    board = Project.objects.create(team=own.conversation.team, name="Board", access="members")
-    ProjectMember.objects.create(project=board, user=bob, role="writer")
-    Conversation.objects.filter(pk=own.conversation_id).update(visibility="private", owner=bob)
-    for run, project in ((for_all, everyone), (selected, board)):
-        room = Conversation.objects.filter(pk=run.conversation_id)
-        room.update(visibility="project", project=project, owner=alice)
-    Conversation.objects.filter(pk=shared.conversation_id).update(owner=alice, visibility="team")
-
-    assert queue.claim(me, limit=10).runs == runs
-
-
-def test_run_of_a_deleted_conversation_is_stopped(make_run: MakeRun, me: uuid.UUID) -> None:
-    kept, deleted = make_run(), make_run()
-    # As when somebody sends at the moment in which it is deleted.
-    Conversation.objects.filter(pk=deleted.conversation_id).update(deleted_at=timezone.now())
+    kept, ended = make_run(), make_run()
+    # As when somebody sends at the moment in which it is deleted, or in which its time is over.
+    # SQLite's clock has milliseconds only.
+    moment = timezone.now() - timedelta(milliseconds=1)
+    Conversation.objects.filter(pk=ended.conversation_id).update(**{end: moment})
 
     assert queue.claim(me, limit=10).runs == [kept]
-    deleted.refresh_from_db()
-    assert deleted.status == "stopped"
+    ended.refresh_from_db()
+    assert ended.status == "stopped"
 
 
 def test_run_that_cannot_be_ended_blocks_nobody(

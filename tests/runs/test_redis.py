@@ -5,24 +5,27 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 
+import msgspec
 import pytest
-from channels.layers import channel_layers
-from channels_redis.pubsub import RedisPubSubChannelLayer
+from pytest_django import Settings
 from redis.asyncio import Redis as Client
 
-from chat.core import notify
-from chat.core.notify import GROUP, LAYER, QUEUED, STOPS, ChangeNotifier
+from chat.core import lossy_channel, notify
+from chat.core.lossy_channel import BODY, MAC, STREAM_SECONDS, LossyChannel
+from chat.core.notify import QUEUED, STOPS, ChangeNotifier
 from chat.runs import redis_event_buffer
 from chat.runs.event_buffer import BUFFER_BYTES, FLUSH_TIMES, LogEntry
-from chat.runs.redis_event_buffer import BODY, MAC, OUTBOX_BYTES, STREAM_SECONDS, RedisEventBuffer
+from chat.runs.redis_event_buffer import OUTBOX_BYTES, RedisEventBuffer
 from tests.support.servers import Redis
 
 SOON_SECONDS = 60
 # Tasks that come and go with a connection; thousands would be one for each thing said.
 A_FEW = 10
-KEY = "tributary:test:tail"
+PREFIX = "tributary:test"
+KEY = f"{PREFIX}:{redis_event_buffer.STREAM}"
+NOTIFICATIONS = f"{PREFIX}:{notify.STREAM}"
 
 
 @pytest.fixture
@@ -44,13 +47,9 @@ def frozen(redis: Redis) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gives up sooner on a Redis that does not answer."""
-    for module in (notify, redis_event_buffer):
-        monkeypatch.setattr(module, "ANSWER_SECONDS", 0.5)
-    monkeypatch.setattr(redis_event_buffer, "BLOCK_SECONDS", 0.2)
-    monkeypatch.setattr(redis_event_buffer, "PAUSE_SECONDS", 0.05)
-    monkeypatch.setattr(notify, "AGAIN_SECONDS", 0.05)
-    monkeypatch.setattr(notify, "CHECK_SECONDS", 0.1)
-    monkeypatch.setattr(notify, "RETURN_SECONDS", 0.5)
+    monkeypatch.setattr(lossy_channel, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(lossy_channel, "BLOCK_SECONDS", 0.2)
+    monkeypatch.setattr(lossy_channel, "PAUSE_SECONDS", 0.05)
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -66,23 +65,24 @@ StartTail = Callable[..., Awaitable[RedisEventBuffer]]
 
 @pytest.fixture
 async def start(redis: Redis) -> AsyncIterator[StartTail]:
-    tails: list[RedisEventBuffer] = []
+    async with AsyncExitStack() as stack:
 
-    async def start(
-        *, secret: str = "s", keeps_own: bool = False, listens: bool
-    ) -> RedisEventBuffer:
-        buffer = RedisEventBuffer(
-            redis.url, key=KEY, secret=secret, keeps_own=keeps_own, listens=listens
-        )
-        await buffer.start()
-        tails.append(buffer)
-        if listens:
-            await until(lambda: buffer.is_delivering)
-        return buffer
+        async def start(
+            *, secret: str = "s", keeps_own: bool = False, listens: bool
+        ) -> RedisEventBuffer:
+            buffer = RedisEventBuffer(keeps_own=keeps_own, listens=listens)
+            channel = LossyChannel(redis.url, secret=secret, prefix=PREFIX)
+            buffer.start(channel)
+            await stack.enter_async_context(channel)
+            await until(lambda: channel.is_delivering)
+            return buffer
 
-    yield start
-    for buffer in tails:
-        await buffer.close()
+        yield start
+
+
+def channel_of(user: RedisEventBuffer | ChangeNotifier) -> LossyChannel:
+    assert user._channel is not None
+    return user._channel
 
 
 def entries(first: int, last: int, text: str = "x") -> list[LogEntry]:
@@ -192,7 +192,8 @@ async def test_frozen_redis_costs_only_the_tail(redis: Redis, pair: Pair) -> Non
             if seq % 100 == 0:
                 assert runner._outbox.size_bytes <= OUTBOX_BYTES
                 await asyncio.sleep(0)
-        await until(lambda: not runner.is_delivering and not server.is_delivering)
+        channels = channel_of(runner), channel_of(server)
+        await until(lambda: not any(channel.is_delivering for channel in channels))
         assert len(asyncio.all_tasks()) <= tasks + A_FEW
         assert server.read(run, 0) == []
 
@@ -255,15 +256,13 @@ async def test_malformed_reply_is_asked_for_again() -> None:
 
     server = await asyncio.start_server(reply, "127.0.0.1")
     port = server.sockets[0].getsockname()[1]
-    buffer = RedisEventBuffer(
-        f"redis://127.0.0.1:{port}", key=KEY, secret="s", keeps_own=False, listens=True
-    )
-    await buffer.start()
+    channel = LossyChannel(f"redis://127.0.0.1:{port}", secret="s")
+    RedisEventBuffer(keeps_own=False, listens=True).start(channel)
     try:
-        await until(lambda: len(visits) > 3)
-        assert not buffer.is_delivering
+        async with channel:
+            await until(lambda: len(visits) > 3)
+            assert not channel.is_delivering
     finally:
-        await buffer.close()
         server.close()
 
 
@@ -278,7 +277,7 @@ async def test_unused_stream_expires(redis: Redis, start: StartTail) -> None:
         runner.publish(run, entries(seq, seq))
         await until(lambda seq=seq: redis.tell("XLEN", KEY) == str(seq))
     assert int(redis.tell("TTL", KEY)) > STREAM_SECONDS
-    runner._expire_at = 0.0
+    channel_of(runner)._streams[0].expire_at = 0.0
     runner.publish(run, entries(5, 5))
     await until(lambda: int(redis.tell("TTL", KEY)) <= STREAM_SECONDS)
 
@@ -291,21 +290,27 @@ async def test_messages_of_other_installations_are_ignored(
     run = uuid.uuid4()
     server.read(run, 0)
     stranger.publish(run, entries(1, 3, "forged"))
-    good = redis_event_buffer._encode([b"o" * 16, [[run.bytes, 1, [b"{}"]]]])
-    short = redis_event_buffer._encode([b"o" * 16, [[run.bytes[:8], 1, [b"{}"]]]])
+    channel = channel_of(runner)
+    [stream] = channel._streams
+    good = b"o" * 16 + redis_event_buffer._encode([[run.bytes, 1, [b"{}"]]])
+    short = b"o" * 16 + redis_event_buffer._encode([[run.bytes[:8], 1, [b"{}"]]])
+    elsewhere = LossyChannel(redis.url, secret="s")
+    elsewhere.add_stream(notify.STREAM, channel._streams[0].outbox)
     async with Client.from_url(redis.url) as client:
         for body, mac in (
             (good, b""),
             (good, b"x" * 16),
-            (good[:-1], runner._mac(good)),
-            (b"", runner._mac(b"")),
-            (short, runner._mac(short)),
-            (b"\xff" * 50, runner._mac(b"\xff" * 50)),
-            (b"\x93\x01\x02\x03", runner._mac(b"\x93\x01\x02\x03")),
+            # Of another stream.
+            (good, elsewhere._mac(elsewhere._streams[0], good)),
+            (good[:-1], channel._mac(stream, good)),
+            (b"", channel._mac(stream, b"")),
+            (short, channel._mac(stream, short)),
+            (b"\xff" * 50, channel._mac(stream, b"\xff" * 50)),
+            (b"\x93\x01\x02\x03", channel._mac(stream, b"\x93\x01\x02\x03")),
         ):
             await client.xadd(KEY, {BODY: body, MAC: mac})
         await client.xadd(KEY, {b"something": b"else"})
-    await until(lambda: redis.tell("XLEN", KEY) == "9")
+    await until(lambda: redis.tell("XLEN", KEY) == "10")
 
     await until_it_flows(runner, server)
 
@@ -316,18 +321,27 @@ async def test_messages_of_other_installations_are_ignored(
 
 
 @pytest.fixture
-async def notifier(redis: Redis) -> AsyncIterator[ChangeNotifier]:
-    """Of a process whose layer is Redis; subscribed."""
-    before = channel_layers.set(LAYER, RedisPubSubChannelLayer(hosts=[redis.url]))
-    notifier = ChangeNotifier()
-    listening = asyncio.create_task(notifier.listen())
-    await until_delivered(notifier)
-    yield notifier
-    listening.cancel()
-    await asyncio.wait({listening})
-    del channel_layers.backends[LAYER]
-    if before is not None:
-        channel_layers.set(LAYER, before)
+async def start_notifier(redis: Redis) -> AsyncIterator[Callable[[], Awaitable[ChangeNotifier]]]:
+    async with AsyncExitStack() as stack:
+
+        async def start() -> ChangeNotifier:
+            notifier = ChangeNotifier()
+            channel = LossyChannel(redis.url, secret="s", prefix=PREFIX)
+            notifier.start(channel)
+            await stack.enter_async_context(channel)
+            await until(lambda: channel.is_delivering)
+            return notifier
+
+        yield start
+
+
+Processes = tuple[ChangeNotifier, ChangeNotifier]
+
+
+@pytest.fixture
+async def processes(start_notifier: Callable[[], Awaitable[ChangeNotifier]]) -> Processes:
+    """The notifiers of two processes."""
+    return await start_notifier(), await start_notifier()
 
 
 async def until_set(subscription: asyncio.Event) -> None:
@@ -335,47 +349,89 @@ async def until_set(subscription: asyncio.Event) -> None:
         await subscription.wait()
 
 
-async def until_delivered(notifier: ChangeNotifier) -> None:
-    """What this process publishes comes back to it."""
-    subscription = notifier.subscribe(notifier._own_topic)
+async def until_notified(here: ChangeNotifier, there: ChangeNotifier) -> None:
+    """Whatever was lost on the way: from now on what ``here`` publishes arrives."""
+    subscription = there.subscribe(QUEUED)
+    async with asyncio.timeout(SOON_SECONDS):
+        while not subscription.is_set():
+            here.publish(QUEUED)
+            await asyncio.sleep(0.05)
+    there.unsubscribe(QUEUED, subscription)
+
+
+async def test_notification_reaches_other_processes(processes: Processes) -> None:
+    here, there = processes
+    subscription = there.subscribe(QUEUED)
+
+    await asyncio.to_thread(here.publish, QUEUED)
+
     await until_set(subscription)
-    notifier.unsubscribe(notifier._own_topic, subscription)
 
 
-async def publish_from_another_process(redis: Redis, topic: str) -> None:
-    layer = RedisPubSubChannelLayer(hosts=[redis.url])
-    await layer.group_send(GROUP, {"type": "changed", "topics": [topic], "by": "another"})
-    await layer.flush()
+async def test_process_without_an_event_loop_notifies_others(
+    redis: Redis, processes: Processes, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.REDIS_URL = redis.url
+
+    def channel(url: str, *, secret: str) -> LossyChannel:
+        return LossyChannel(url, secret="s", prefix=PREFIX)
+
+    monkeypatch.setattr(notify, "LossyChannel", channel)
+    subscription = processes[0].subscribe(QUEUED)
+
+    await asyncio.to_thread(ChangeNotifier().publish, QUEUED)
+
+    await until_set(subscription)
 
 
 async def test_notifications_arrive_again_after_a_restart(
-    redis: Redis, notifier: ChangeNotifier
+    redis: Redis, processes: Processes
 ) -> None:
-    subscription = notifier.subscribe(QUEUED)
-
     redis.restart()
-    await until_delivered(notifier)
-    await publish_from_another_process(redis, QUEUED)
 
-    await until_set(subscription)
+    await until_notified(*processes)
 
 
-async def test_silently_lost_subscription_is_renewed(
-    redis: Redis, notifier: ChangeNotifier
+async def test_notifications_arrive_again_after_a_flush(redis: Redis, processes: Processes) -> None:
+    await until_notified(*processes)
+
+    redis.tell("FLUSHALL")
+    redis.tell("XADD", NOTIFICATIONS, "1-1", "b", "x")
+
+    await until_notified(*processes)
+
+
+async def test_busy_stream_does_not_hide_that_another_one_is_new(
+    redis: Redis, start: StartTail
 ) -> None:
-    subscription = notifier.subscribe(QUEUED)
-    channel_layers[LAYER].groups.clear()
+    runner, server = await start(listens=False), RedisEventBuffer(keeps_own=False, listens=True)
+    here, there = ChangeNotifier(), ChangeNotifier()
+    sending, reading = (LossyChannel(redis.url, secret="s", prefix=PREFIX) for _ in range(2))
+    here.start(sending)
+    there.start(reading)
+    server.start(reading)
+    async with sending, reading:
+        await until_notified(here, there)
+        subscription = there.subscribe(QUEUED)
+        redis.tell("DEL", NOTIFICATIONS)
+        # Numbered from the clock, as if that had been set back meanwhile.
+        redis.tell("XADD", NOTIFICATIONS, "1-1", "b", "x")
 
-    await until(lambda: not notifier.is_connected)
-    await until_delivered(notifier)
-    await publish_from_another_process(redis, QUEUED)
-
-    await until_set(subscription)
+        async with asyncio.timeout(SOON_SECONDS):
+            number = 2
+            while not subscription.is_set():
+                runner.publish(uuid.uuid4(), entries(1, 1))
+                body = b"o" * 16 + msgspec.msgpack.encode([QUEUED])
+                mac = sending._mac(sending._streams[0], body)
+                async with Client.from_url(redis.url) as client:
+                    await client.xadd(NOTIFICATIONS, {BODY: body, MAC: mac}, id=f"1-{number}")
+                number += 1
 
 
 async def test_notifications_for_a_frozen_redis_are_bounded(
-    redis: Redis, notifier: ChangeNotifier
+    redis: Redis, processes: Processes
 ) -> None:
+    notifier, other = processes
     subscription = notifier.subscribe("topic-4999")
     tasks = len(asyncio.all_tasks())
 
@@ -383,52 +439,51 @@ async def test_notifications_for_a_frozen_redis_are_bounded(
         for number in range(5000):
             notifier.publish(f"topic-{number}")
         await until_set(subscription)
-        await until(lambda: not notifier.is_connected)
+        await until(lambda: not channel_of(notifier).is_delivering)
         assert len(notifier._unsent) <= notify.MOST_UNSENT
         assert len(asyncio.all_tasks()) <= tasks + A_FEW
 
-    await until(lambda: notifier.is_connected and not notifier._unsent)
+    await until_notified(notifier, other)
+    await until(lambda: channel_of(notifier).is_delivering and not notifier._unsent)
 
 
-async def test_malformed_notifications_are_ignored(redis: Redis, notifier: ChangeNotifier) -> None:
-    subscription = notifier.subscribe(QUEUED)
+async def test_malformed_notifications_are_ignored(redis: Redis, processes: Processes) -> None:
+    channel = channel_of(processes[0])
+    [stream] = channel._streams
     async with Client.from_url(redis.url) as client:
-        for garbage in (b"", b"\xc1", b"\x93\x01\x02\x03", b"x" * 100_000):
-            assert await client.publish(f"asgi__group__{GROUP}", garbage)
+        for garbage in (b"", b"\xc1", b"\x93\x01\x02\x03", b"\x91\xa1\xff", b"x" * 100_000):
+            body = b"o" * 16 + garbage
+            await client.xadd(NOTIFICATIONS, {BODY: body, MAC: channel._mac(stream, body)})
+            await client.xadd(NOTIFICATIONS, {BODY: body, MAC: b"x" * 16})
 
-    await publish_from_another_process(redis, QUEUED)
+    await until_notified(*processes)
+    assert all(channel_of(each).is_delivering for each in processes)
 
-    await until_set(subscription)
 
+async def test_own_notification_is_not_delivered_twice(processes: Processes) -> None:
+    here, there = processes
+    own, others = here.subscribe(QUEUED), here.subscribe(STOPS)
+    here.publish(QUEUED)
+    await until_set(own)
+    own.clear()
 
-async def test_own_notification_is_not_delivered_twice(
-    redis: Redis, notifier: ChangeNotifier
-) -> None:
-    own, others = notifier.subscribe(QUEUED), notifier.subscribe(STOPS)
-
-    assert await notify._send([QUEUED, STOPS], by=notifier._own_topic) == ""
-    await publish_from_another_process(redis, STOPS)
+    await until(lambda: not here._unsent)
+    there.publish(STOPS)
 
     await until_set(others)
     assert not own.is_set()
 
 
 async def test_simultaneous_notifications_are_one_message(
-    redis: Redis, notifier: ChangeNotifier
+    redis: Redis, processes: Processes
 ) -> None:
-    topics = {f"topic-{number}" for number in range(10)}
-    other = RedisPubSubChannelLayer(hosts=[redis.url])
-    channel = await other.new_channel()
-    await other.group_add(GROUP, channel)
+    here, there = processes
+    topics = [f"topic-{number}" for number in range(10)]
+    last = there.subscribe(topics[-1])
 
     for topic in topics:
-        notifier.publish(topic)
+        here.publish(topic)
 
-    received: list[set[str]] = []
-    async with asyncio.timeout(SOON_SECONDS):
-        while topics - set().union(*received):
-            message = await other.receive(channel)
-            received.append(topics & set(message["topics"]))
-    await other.flush()
+    await until_set(last)
     # Those from before the first message went out, and those after.
-    assert len(list(filter(None, received))) <= 2
+    assert int(redis.tell("XLEN", NOTIFICATIONS)) <= 2

@@ -11,14 +11,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from chat import events as canonical
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import Script, answer, stream
 from chat.models import Attempt, Run, User
 from chat.models import Runner as RunnerRow
 from chat.runs import execution, queue, reaper
 from chat.upstreams.failures import UpstreamRefused
 from tests.runs.helpers import TEXT, row_of, threads, until, until_ended
 from tests.support.run_fixtures import Execute, StartRunner
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import Script, answer, stream
 
 pytestmark = pytest.mark.databases(slow=True)
 

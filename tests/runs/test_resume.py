@@ -12,8 +12,7 @@ from django.utils import timezone
 
 from chat import events as canonical
 from chat.conversations.actions import conversation
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import Gate, Script, chunk, openai_chunks, openai_run, stream
+from chat.dialects.base import Image
 from chat.models import (
     Attachment,
     Conversation,
@@ -47,6 +46,8 @@ from tests.runs.waiting import (
 )
 from tests.support.files import store_file
 from tests.support.run_fixtures import Execute, MakeRun, StartRunner
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import Gate, Script, chunk, openai_chunks, openai_run, stream
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
@@ -490,7 +491,7 @@ async def test_pictures_of_a_turn_are_in_the_prompt(ask: Execute) -> None:
     await threads.call(add_pictures)
     (turn,) = (await threads.call(prepare, run.pk)).prompt.turns
 
-    assert [(i.media_type, base64.b64decode(i.data)) for i in turn.images] == [
+    assert [(i.media_type, base64.b64decode(i.data)) for i in turn.parts_of(Image)] == [
         ("image/png", b"one"),
         ("image/png", b"two"),
     ]

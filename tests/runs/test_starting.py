@@ -3,81 +3,64 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from channels.layers import InMemoryChannelLayer, channel_layers
+from pytest_django import Settings
 
 from chat.artifacts.actions import FILES
-from chat.core import notify
-from chat.core.notify import LAYER, QUEUED, STOPS, ChangeNotifier, Subscription
-from chat.demo.script import stream
-from chat.runs import queue, standalone_runner
+from chat.core import lossy_channel
+from chat.core.lossy_channel import LossyChannel
+from chat.core.notify import QUEUED, STOPS, ChangeNotifier, Subscription
+from chat.runs import configured_buffer, queue, standalone_runner
 from chat.runs.runner import Runner
 from tests.runs.helpers import PATIENCE_SECONDS, TEXT, let_others_work, until, until_ended
 from tests.support.run_fixtures import Execute, StartRunner
+from tests.support.upstream.script import stream
 
 
-class GatedLayer(InMemoryChannelLayer):
-    """A channel layer that answers to nobody before ``is_open`` is set."""
+class GatedChannel(LossyChannel):
+    """Reads nothing before ``is_open`` is set."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("redis://127.0.0.1:1", secret="s")
         self.is_open = asyncio.Event()
 
-    async def group_add(self, group: str, channel: str) -> None:
+    async def _read_forever(self) -> None:
         await self.is_open.wait()
-        await super().group_add(group, channel)
+        self._has_listened.set()
 
 
 @pytest.fixture
-def layer() -> Iterator[GatedLayer]:
-    layer = GatedLayer()
-    before = channel_layers.set(LAYER, layer)
-    yield layer
-    del channel_layers.backends[LAYER]
-    if before is not None:
-        channel_layers.set(LAYER, before)
+def channel() -> GatedChannel:
+    return GatedChannel()
 
 
-@asynccontextmanager
-async def listening(notifier: ChangeNotifier) -> AsyncIterator[None]:
-    task = asyncio.create_task(notifier.listen())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-
-
-async def test_until_subscribed_waits_for_the_layer(
-    layer: GatedLayer, monkeypatch: pytest.MonkeyPatch
+async def test_until_subscribed_waits_for_the_channel(
+    channel: GatedChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notify, "ANSWER_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(lossy_channel, "ANSWER_SECONDS", PATIENCE_SECONDS)
     notifier = ChangeNotifier()
+    notifier.start(channel)
 
-    async with listening(notifier):
+    async with channel:
         waiting = asyncio.create_task(notifier.until_subscribed())
         await let_others_work()
         assert not waiting.done()
 
-        layer.is_open.set()
+        channel.is_open.set()
         await waiting
-        assert layer.groups[notify.GROUP]
 
 
-async def test_until_subscribed_gives_up_on_an_absent_layer(
-    layer: GatedLayer, monkeypatch: pytest.MonkeyPatch
+async def test_until_subscribed_gives_up_on_an_absent_redis(
+    channel: GatedChannel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notify, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(lossy_channel, "ANSWER_SECONDS", 0.05)
     notifier = ChangeNotifier()
+    notifier.start(channel)
 
-    async with listening(notifier), asyncio.timeout(PATIENCE_SECONDS):
+    async with channel, asyncio.timeout(PATIENCE_SECONDS):
         await notifier.until_subscribed()
-
-    assert not layer.groups
 
 
 async def test_started_runner_has_subscribed(start_runner: StartRunner) -> None:
@@ -116,19 +99,20 @@ async def test_notification_claims_without_a_poll(
 
 
 async def test_process_says_started_once_it_has_subscribed(
-    layer: GatedLayer, monkeypatch: pytest.MonkeyPatch
+    channel: GatedChannel, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told, has_started = asyncio.Event(), asyncio.Event()
-    groups_at_start: list[str] = []
+    settings.REDIS_URL = "redis://127.0.0.1:1"
 
     async def start(runner: Runner) -> None:
-        groups_at_start.extend(layer.groups)
+        assert channel.is_open.is_set()
         has_started.set()
 
     async def drain(runner: Runner, timeout_seconds: float) -> None:
         """Nothing was started."""
 
-    monkeypatch.setattr(notify, "ANSWER_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(lossy_channel, "ANSWER_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(configured_buffer, "LossyChannel", lambda *_, **__: channel)
     monkeypatch.setattr(standalone_runner, "change_notifier", ChangeNotifier())
     monkeypatch.setattr(standalone_runner, "_signals", lambda: told)
     monkeypatch.setattr(Runner, "start", start)
@@ -137,10 +121,8 @@ async def test_process_says_started_once_it_has_subscribed(
     await let_others_work()
     assert not has_started.is_set()
 
-    layer.is_open.set()
+    channel.is_open.set()
     async with asyncio.timeout(PATIENCE_SECONDS):
         await has_started.wait()
         told.set()
         await process
-
-    assert groups_at_start == [notify.GROUP]

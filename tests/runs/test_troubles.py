@@ -13,8 +13,6 @@ from django.db import OperationalError, connections
 
 from chat import events as canonical
 from chat.conversations.actions.conversation import stop_run
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import Flood, Gate, Hang, lmstudio_events, lmstudio_run, stream
 from chat.models import Attempt, Run, Runner, RunSegment, RunStatus, User
 from chat.runs import execution
 from chat.runs import writer as log_writer
@@ -33,6 +31,8 @@ from tests.runs.helpers import (
     until_ended,
 )
 from tests.support.run_fixtures import Execute, MakeRun, StartRunner
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import Flood, Gate, Hang, lmstudio_events, lmstudio_run, stream
 
 FIGURES = {
     "too large": {"input_tokens": 10**30, "total_output_tokens": 10**300},
@@ -89,9 +89,9 @@ async def test_unpreparable_request_is_tried_once(
     poisoned, healthy = await queue_run(stream(TEXT)), await queue_run()
     prepare, tries = execution.prepare, []
 
-    def fail(run_pk: int, claimed: Run) -> Any:
+    def fail(run_pk: int, claimed: Run, **options: bool) -> Any:
         if run_pk != poisoned.pk:
-            return prepare(run_pk, claimed)
+            return prepare(run_pk, claimed, **options)
         tries.append(run_pk)
         raise LookupError("a bug of ours, with a secret in it")
 
@@ -196,11 +196,11 @@ async def test_outage_before_the_request_only_delays_it(
 ) -> None:
     prepare, tries = execution.prepare, []
 
-    def fail_once(run_pk: int, claimed: Run | None) -> Any:
+    def fail_once(run_pk: int, claimed: Run | None, **options: bool) -> Any:
         tries.append(run_pk)
         if len(tries) == 1:
             raise OperationalError("away")
-        return prepare(run_pk, claimed)
+        return prepare(run_pk, claimed, **options)
 
     monkeypatch.setattr(execution, "prepare", fail_once)
     ended = await execute(stream(TEXT))

@@ -17,11 +17,19 @@ from django.db import OperationalError, connection, connections, transaction
 from django.utils import timezone
 
 from chat import events as canonical
-from chat.files import actions
-from chat.models import AnswerFile, Run, Runner, RunSegment, RunStatus, SearchRow
+from chat.models import (
+    AnswerFile,
+    Run,
+    Runner,
+    RunSegment,
+    RunStatus,
+    SearchRow,
+    file_content,
+)
 from chat.result import Fold, close_open, fold
 from chat.runs import reaper, segments
 from chat.runs import writer as log_writer
+from chat.runs.ending import end_log
 from chat.runs.event_buffer import LogEntry, MemoryEventBuffer
 from chat.runs.log import RunLog
 from chat.runs.outcomes import columns_of, prepare_outcome
@@ -438,15 +446,7 @@ async def test_cancelled_append_blocks_nobody(writer: SegmentWriter, claim: Clai
 
 def log_for(run: Run, writer: SegmentWriter) -> RunLog:
     assert run.runner_id is not None
-    return RunLog(
-        run_pk=run.pk,
-        run_id=run.public_id,
-        conversation_pk=run.conversation_id,
-        runner=run.runner_id,
-        writer=writer,
-        buffer=MemoryEventBuffer(),
-        threads=threads,
-    )
+    return RunLog(run, runner=run.runner_id, writer=writer, buffer=MemoryEventBuffer())
 
 
 async def test_start_is_committed_with_the_first_text(
@@ -480,6 +480,7 @@ async def test_start_alone_is_committed_in_time(
     await log.abandon()
 
 
+@pytest.mark.usefixtures("file_place")
 async def test_files_are_hashed_outside_the_transaction(
     writer: SegmentWriter, claim: Claim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -494,10 +495,10 @@ async def test_files_are_hashed_outside_the_transaction(
         in_transaction.append(connection.in_atomic_block)
         return hashlib.sha256(body)
 
-    monkeypatch.setattr(actions, "hashlib", SimpleNamespace(sha256=noted))
+    monkeypatch.setattr(file_content, "hashlib", SimpleNamespace(sha256=noted))
     log.add([canonical.ChatStart(model_instance_id="m")])
     ending = canonical.Ending(status="completed", stop=canonical.Stop(reason="end_turn"))
-    await log.finish([picture], ending, t=0)
+    await end_log(log, [picture], ending, t=0, threads=threads)
 
     stored = await threads.call(lambda: AnswerFile.objects.select_related("file").get(run=run))
     assert (await threads.call(lambda: bytes(stored.file.body))) == b"half"

@@ -9,10 +9,10 @@ from django.db.models import QuerySet
 from chat import events as canonical
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
-from chat.demo.script import Script, chunk, openai_chunks, openai_run, stream
 from chat.models import Conversation, Message, Question, Run, RunStatus, Upstream, User
 from chat.result.merge import merge
 from chat.runs.outcomes import write_ending
+from tests.support.upstream.script import Script, chunk, openai_chunks, openai_run, stream
 
 FUNCTION = canonical.ProviderInfo(type="function")
 

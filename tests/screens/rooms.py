@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from chat.demo.script import Script
 from tests.support.browser import scenes, streams
 from tests.support.browser.scenes import ON_ONE_PAGE, Scene
+from tests.support.upstream.script import Script
 
 RICH = r"""A **moving average** smooths the hourly levels. Take the mean of the last $n$ values:
 
@@ -167,6 +167,24 @@ LIVE: dict[str, tuple[str, Script]] = {
             streams.open_item("message"),
             streams.say("The mill was built in 1790 by two brothers who"),
             streams.gate("stopped"),
+        ),
+    ),
+    "message-queue": (
+        "What grows along the mill race?",
+        streams.scripted(
+            streams.BEGINNING,
+            streams.open_item("message"),
+            streams.say("Mostly alder and willow, and in the shade of the bridge"),
+            streams.gate("message-queue"),
+        ),
+    ),
+    "message-queue-held": (
+        "Which trees stand at the weir?",
+        streams.scripted(
+            streams.BEGINNING,
+            streams.open_item("message"),
+            streams.say("Mostly alder and willow, and in the shade of the bridge"),
+            streams.gate("message-queue-held"),
         ),
     ),
 }

@@ -38,6 +38,10 @@ def main(fake_url: str) -> None:
         add_import,
         organize,
         add_projects,
+        share,
+        meet,
+        fork,
+        fill_inbox,
         change_things,
     )
     for step in steps:
@@ -66,6 +70,138 @@ def add_people(links: dict[str, str], fake_url: str) -> None:
     for email, role in (("ada", TeamRole.MEMBER), ("fatima", TeamRole.OWNER)):
         user = User.objects.get(email=f"{email}@example.org")
         Membership.objects.create(team=estuary, user=user, role=role)
+
+
+def share(links: dict[str, str], fake_url: str) -> None:
+    """Groups, and a conversation that people, a group and a guest take part in."""
+    from chat.models import Conversation, Membership, Message, Role, Team, TeamRole, User
+    from chat.participants.actions import add_participant
+    from chat.participants.group_actions import add_member, create_group
+
+    river = Team.objects.get(name="River")
+    alice, bob, vera = (User.objects.get(name=name) for name in ("Alice", "Bob", "Vera"))
+    gustav = User.objects.create_user("gustav@example.org", None, name="Gustav")
+    Membership.objects.create(team=river, user=gustav, role=TeamRole.GUEST)
+    divers, keepers = (create_group(alice, river, name) for name in ("Divers", "Lock keepers"))
+    for person in (bob, vera, gustav):
+        add_member(alice, divers, person)
+    add_member(alice, keepers, bob)
+    room = Conversation.objects.create(team=river, owner=alice, title="Repairs below the weir")
+    Message.objects.create(conversation=room, role=Role.USER, author=alice, text=room.title)
+    for who, role in ((bob, "manager"), (gustav, "writer"), (divers, "reader")):
+        add_participant(alice, room, who, role)
+    left = Conversation.objects.create(team=river, owner=gustav, title="Water levels")
+    add_participant_of_guest(left, bob)
+    links["participants"] = f"/c/{room.public_id}/"
+    links["groups"] = f"/people/teams/{river.public_id}/groups/"
+    links["group"] = f"/people/groups/{divers.public_id}/"
+
+
+def meet(links: dict[str, str], fake_url: str) -> None:
+    """A conversation that five others have open, of whom one does nothing and one writes."""
+    from datetime import timedelta
+
+    from django.utils import timezone
+
+    from chat.models import Conversation, Message, Presence, Role, Team, User, Visibility
+
+    river, alice = Team.objects.get(name="River"), User.objects.get(name="Alice")
+    room = Conversation.objects.create(
+        team=river, owner=alice, title="When the gates open", visibility=Visibility.TEAM
+    )
+    Message.objects.create(conversation=room, role=Role.USER, author=alice, text=room.title)
+    # As if they had just been seen, for as long as pictures are taken.
+    later = timezone.now() + timedelta(hours=1)
+    for name in ("Bob", "Fatima Haddad", "Georg", "Hana", "Vera"):
+        Presence.objects.create(
+            conversation=room,
+            user=User.objects.get(name=name),
+            seen_at=later,
+            active_at=None if name == "Georg" else later,
+            typed_at=later if name == "Bob" else None,
+        )
+    links["present"] = f"/c/{room.public_id}/"
+
+
+def fork(links: dict[str, str], fake_url: str) -> None:
+    """A conversation that Bob reads, with changes and versions, and his copy of it."""
+    from uuid import uuid4
+
+    from chat.conversations.actions.conversation import rename
+    from chat.conversations.actions.messages import ModelChoice, edit_message
+    from chat.forks import actions
+    from chat.models import Conversation, Team, Upstream, User
+    from chat.organization.actions import archive, unarchive
+    from chat.participants.actions import add_participant, set_visibility
+    from tests.support.rooms import Room, end_run
+
+    river = Team.objects.get(name="River")
+    alice, bob, vera = (User.objects.get(name=name) for name in ("Alice", "Bob", "Vera"))
+    upstream = Upstream.objects.order_by("pk").first()
+    conversation = Conversation.objects.create(team=river, owner=alice, title="Locks")
+    room = Room(conversation, upstream)
+    first = room.turn("How many locks are there above the weir?")
+    rename(conversation, "Locks above the weir", by=alice)
+    add_participant(alice, conversation, vera, "reader")
+    choice = ModelChoice(upstream=upstream, model="demo/model")
+    text = "How many locks are there between the weir and the lake?"
+    edited = edit_message(alice, first.parent, text=text, choice=choice, idempotency_key=uuid4())
+    end_run(edited, "There are four, and the third is closed until spring.")
+    set_visibility(alice, conversation, "team", "reader")
+    archive(alice, conversation)
+    unarchive(alice, conversation)
+    links["read_only"] = f"/c/{conversation.public_id}/"
+    copy = actions.fork(bob, conversation, idempotency_key=uuid4())
+    links["forked"] = f"/c/{copy.public_id}/"
+
+
+def fill_inbox(links: dict[str, str], fake_url: str) -> None:
+    """A message that mentions Alice, in a conversation that Bob shares with her, and an answer that has ended
+    while she was away."""
+    from django.utils import timezone
+
+    from chat.mentions.records import store_mentions
+    from chat.models import (
+        Conversation,
+        Message,
+        Participant,
+        Role,
+        Run,
+        RunStatus,
+        Team,
+        Upstream,
+        User,
+    )
+
+    river = Team.objects.get(name="River")
+    alice, bob = (User.objects.get(name=name) for name in ("Alice", "Bob"))
+    room = Conversation.objects.create(team=river, owner=bob, title="Gate openings in May")
+    text = "@Alice, please look at the second gate before @Fatima Haddad orders parts."
+    message = Message.objects.create(conversation=room, role=Role.USER, author=bob, text=text)
+    store_mentions(bob, room, message)
+    Participant.objects.create(conversation=room, person=alice, added_by=bob, role="manager")
+    asked = Conversation.objects.create(team=river, owner=alice, title="Volunteers for Saturday")
+    question = Message.objects.create(
+        conversation=asked, role=Role.USER, author=alice, text=asked.title
+    )
+    answer = Message.objects.create(conversation=asked, parent=question, role=Role.ASSISTANT)
+    Run.objects.create(
+        conversation=asked,
+        message=answer,
+        upstream=Upstream.objects.first(),
+        requested_by=alice,
+        idempotency_key=answer.public_id,
+        status=RunStatus.COMPLETED,
+        finished_at=timezone.now(),
+    )
+    links["mention"] = f"/c/{room.public_id}/"
+
+
+def add_participant_of_guest(room: object, reader: object) -> None:
+    """A conversation that a guest began before they were one has no manager any more."""
+    from chat.models import Participant
+
+    Participant.objects.create(conversation=room, person=reader, role="reader")
 
 
 def add_invitations(links: dict[str, str], fake_url: str) -> None:
@@ -210,7 +346,7 @@ def add_projects(links: dict[str, str], fake_url: str) -> None:
     """A project for the team and one of selected people, with conversations of several people."""
     from pathlib import Path
 
-    from chat.files.actions import picture_of
+    from chat.files.actions import new_file
     from chat.models import Conversation, Message, Role, Team, Tool, User, Visibility
     from chat.projects.actions import create_project, move_conversation, set_member
     from chat.projects.files import add_file
@@ -247,7 +383,7 @@ def add_projects(links: dict[str, str], fake_url: str) -> None:
     private = begin(alice, "Budget, not to be shared yet", gauges)
     Conversation.objects.filter(pk=private.pk).update(visibility=Visibility.PRIVATE)
     picture = Path(__file__).parents[2] / "chat/demo/data/media/chart.png"
-    add_file(alice, gauges, picture_of("levels.png", picture.read_bytes()))
+    add_file(alice, gauges, new_file("levels.png", picture.read_bytes()))
     names = (("Anniversary", "orange"), ("Flood plan", "red"), ("Onboarding", "purple"))
     for name, color in names:
         create_project(bob, river, name=name, color=color)

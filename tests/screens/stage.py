@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from uuid import UUID
 
-from chat.demo.fake import FakeUpstream
 from tests.screens.rooms import BRANCHES, LIVE, PAGES_OF_SCENES, SCENES, SCRIPTED
 from tests.support import databases
 from tests.support.browser.scenes import SPEED, Scene, SceneSite
 from tests.support.processes.seeded import seeded_once
 from tests.support.processes.site import ROOT, Site, environment, soon
+from tests.support.upstream.fake import FakeUpstream
 
 # Things that an answer made: its conversation, the kind of record, the page.
 KEPT = {
@@ -100,7 +100,14 @@ class Stage:
     # --- conversations -------------------------------------------------------------------------
 
     def _begin(self, name: str) -> str:
-        special = {"queued": self._queue, "branches": self._branch, "private": self._keep_private}
+        special = {
+            "queued": self._queue,
+            "message-queue": lambda: self._queue_messages("message-queue"),
+            "message-queue-held": self._hold_messages,
+            "branches": self._branch,
+            "private": self._keep_private,
+            "comments": self._comment,
+        }
         if name in special:
             return str(special[name]())
         if name in PAGES_OF_SCENES:
@@ -156,6 +163,33 @@ class Stage:
         found = "SELECT public_id FROM chat_run WHERE idempotency_key = ?"
         return UUID(self.site.value(found, key.hex))
 
+    def _queue_messages(self, name: str) -> UUID:
+        """An answer that runs, and two messages that are sent after it."""
+        run = self._run_to_gate(name)
+        for person, text in (
+            ("Bob", "And how deep is it there?"),
+            (
+                "Alice",
+                "Make a table of the plants, with their names in Latin, and when they flower.",
+            ),
+        ):
+            form = {
+                "text": text,
+                "choice": f"{self.site.world.upstream}:test/model",
+                "key": str(uuid.uuid4()),
+                "parent": self.site.message_of(run).hex,
+            }
+            path = f"/c/{self.site.conversation_of(run)}/send/"
+            assert self.site.post(person, path, **form).status_code == 302
+        return run
+
+    def _hold_messages(self) -> UUID:
+        """Two messages after an answer that somebody has stopped."""
+        run = self._queue_messages("message-queue-held")
+        self.site.stop_run(run, by="Alice")
+        self.site.until_ended(run)
+        return run
+
     def _branch(self) -> UUID:
         """A turn with two versions."""
         self.site.fake.script(*BRANCHES)
@@ -171,11 +205,30 @@ class Stage:
         self.site.until_ended(run)
         return run
 
+    def _comment(self) -> UUID:
+        """Two people about a message, and a thread that is resolved."""
+        self.site.fake.script(SCRIPTED["short"][1])
+        run = self.site.send("When is low water?")
+        self.site.until_ended(run)
+        answer = f"/m/{UUID(self._question_of(run))}/comments/"
+        for person, text in (
+            ("Bob", "Is this for the harbor or for the bridge?"),
+            ("Alice", "For the harbor. The bridge is here: https://example.org/tides"),
+            ("Bob", "Thanks, that was all."),
+        ):
+            self.site.post(person, answer, text=text, key=str(uuid.uuid4()))
+        last = self.site.value("SELECT public_id FROM chat_comment ORDER BY id DESC")
+        self.site.post("Alice", f"/comments/{UUID(last)}/resolve/")
+        return run
+
     # --- other places -----------------------------------------------------------------------------
 
     def _question(self, name: str) -> str:
         """The message that a run answers."""
-        answer = self.site.message_of(UUID(self._runs[name]))
+        return self._question_of(UUID(self._runs[name]))
+
+    def _question_of(self, run: UUID) -> str:
+        answer = self.site.message_of(run)
         found = self.site.value(
             "SELECT q.public_id FROM chat_message q JOIN chat_message a ON a.parent_id = q.id"
             " WHERE a.public_id = ?",

@@ -230,7 +230,9 @@ find_in_conversation = in_order(
     follow("#to-find", then=PANEL), fill("level", "[data-find-here] input")
 )
 open_hit = press(".hit[data-kind=answer] a", then="#turns")
-open_people_panel = follow("#to-people", "#room-head a[href$='/people/']", then=PANEL)
+open_comments = follow("#to-comments", then=PANEL)
+open_sharing = follow("#to-people", "#room-head a[href$='/people/']", then="#share[open]")
+open_present_people = press(".presence-people", then=".presence-list")
 open_details_panel = follow("#turns [data-details]", "#turns a[href$='/details/']", then=PANEL)
 open_files_panel = follow("#to-files", "#room-head a[href$='/files/']", then=PANEL)
 open_artifact_panel = either(
@@ -251,7 +253,6 @@ open_guide_dialog = press(
 )
 unfold_errors = unfold("#turns .answer details, #turns .note details, #turns .notice details")
 open_event = press("#recorder li > details > summary", "main li[id^=e] summary")
-unfold_raw = unfold("main section:last-of-type details", "main details")
 open_inbox_line = press(".inbox-line > summary")
 open_person_actions = press("main tbody .menu > summary")
 open_invitation_form = follow("main a[href*=invite]", then="main form.form")
@@ -270,7 +271,7 @@ def test_new_server(page: Page) -> None:
     """Nothing listens at the address, so the test fails and the form stays."""
     page.locator("[name=base_url]").fill("http://127.0.0.1:9/v1")
     page.locator("#settings .button-primary").click()
-    page.locator("#probe .step").first.wait_for()
+    page.locator("#id_base_url_error").wait_for()
 
 
 def send_empty_server_form(page: Page) -> None:
@@ -309,3 +310,41 @@ def import_conversations(page: Page) -> None:
     upload_conversations(page)
     page.locator("form[action$='/confirm/'] .button").first.click()
     page.locator("#imports .job:first-child .job-good").wait_for()
+
+
+# --- administration ---------------------------------------------------------------------------
+
+
+def give_reason(page: Page) -> None:
+    """Opens what an administrator is asked a reason for, if they are asked."""
+    if not page.locator("main [name=reason]").count():
+        return
+    page.fill("main [name=reason]", "Report 12 of the ombudsman: threats against a colleague")
+    page.press("main [name=reason]", "Enter")
+    page.wait_for_selector("main .transcript")
+
+
+def export_everything(page: Page) -> None:
+    page.select_option("[name=what]", "all")
+    page.fill("[name=reason]", "Move to the new data center")
+    page.press("[name=reason]", "Enter")
+    page.wait_for_selector("#administrator-exports")
+
+
+def type_message(page: Page) -> None:
+    """Words in the composer, so that it has the button that sends them."""
+    first_of(page, "#text").fill("And what can be eaten?")
+
+
+def scroll_to_settings(page: Page) -> None:
+    page.locator("select[name=shown]").scroll_into_view_if_needed()
+
+
+show_settings = in_order(open_sharing, scroll_to_settings)
+open_changes = press(".room-changes > summary", then=".room-changes[open]")
+
+
+def mention_somebody(page: Page) -> None:
+    """The list that completes a name."""
+    first_of(page, "#text").press_sequentially("Ask @")
+    page.wait_for_selector(".mention-list [role=option]")

@@ -9,6 +9,7 @@ from chat.models import (
     Project,
     ProjectAccess,
     ProjectMember,
+    TeamRole,
     User,
     Visibility,
 )
@@ -45,18 +46,26 @@ class Everything:
 def may_read(user: User, record: object) -> bool:
     """Temporary conversations are not searched, whoever may read them."""
     room = room_of(record)
-    is_member = Membership.objects.filter(user=user, team_id=room.team_id).exists()
-    is_readable = (
-        room.owner_id == user.pk
-        or room.visibility == Visibility.TEAM
-        or (room.visibility == Visibility.PROJECT and sees(user, room.project))
+    member = Membership.objects.filter(user=user, team_id=room.team_id).first()
+    is_guest = member is not None and member.role == TeamRole.GUEST
+    is_readable = room.owner_id == user.pk or (
+        not is_guest
+        and (
+            room.visibility == Visibility.TEAM
+            or (room.visibility == Visibility.PROJECT and sees(user, room.project))
+        )
     )
-    return is_member and is_readable and room.deleted_at is None and room.expires_at is None
+    return (
+        member is not None and is_readable and room.deleted_at is None and room.expires_at is None
+    )
 
 
 def sees(user: User, project: Project | None) -> bool:
     """Whether the project is one of this user's."""
-    if project is None or not Membership.objects.filter(user=user, team=project.team).exists():
+    if project is None:
+        return False
+    member = Membership.objects.filter(user=user, team=project.team).first()
+    if member is None or member.role == TeamRole.GUEST:
         return False
     return (
         project.access == ProjectAccess.TEAM

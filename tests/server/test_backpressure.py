@@ -214,8 +214,8 @@ async def test_writer_waits_on_when_the_buffer_is_full_again() -> None:
 def test_allowance_grows_with_time_up_to_the_burst(waited: float, allowed: int) -> None:
     clock = Clock()
     allowance = Allowance(10, 30, clock)
-    assert [allowance.take() for _ in range(31)] == [True] * 30 + [False]
+    assert [allowance.try_spend() for _ in range(31)] == [True] * 30 + [False]
 
     clock.now += waited
 
-    assert sum(allowance.take() for _ in range(100)) == allowed
+    assert sum(allowance.try_spend() for _ in range(100)) == allowed

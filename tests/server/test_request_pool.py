@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import re
 import threading
 import weakref
 from collections.abc import Iterator
@@ -21,14 +20,7 @@ from django.utils.functional import SimpleLazyObject
 
 from chat.core import request_queue
 from chat.core.request_queue import RequestQueue
-from project import asgi
-from project.server.request_pool import (
-    GIVE_WAY_SECONDS,
-    MOST_PATIENCE_SECONDS,
-    PATIENCE_BACK_PER_SECOND,
-    PRIORITY_THREADS,
-    RequestPool,
-)
+from project.server.request_pool import RequestPool
 
 # A failing test must not leave its threads behind.
 HELD_SECONDS = 30
@@ -40,40 +32,16 @@ class PageMaker:
     def __init__(self) -> None:
         self.begun: list[str] = []
         self.may_end = asyncio.Event()
-        self.may_end_urgently = asyncio.Event()
 
     async def make(self, request: Any) -> str:
         self.begun.append(request.path_info)
         await self.may_end.wait()
         return str(request.path_info)
 
-    async def make_urgently(self, request: Any) -> str:
-        self.begun.append(request.path_info)
-        await self.may_end_urgently.wait()
-        return str(request.path_info)
-
     def pages(self, at_once: int) -> RequestPool:
-        pages = RequestPool(RequestQueue(at_once), priority_urls="stop.*")
-        pages._lane.make_in_thread = self.make  # type: ignore[assignment, method-assign]
-        pages._priority_worker.make_in_thread = self.make_urgently  # type: ignore[assignment, method-assign]
+        pages = RequestPool(RequestQueue(at_once), message_urls=settings.MESSAGE_URLS)
+        pages._make_in_thread = self.make  # type: ignore[assignment, method-assign]
         return pages
-
-
-class Clock:
-    """A clock that moves on by the time-out of each wait."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.waited = 0.0
-        self.longest = 0.0
-
-    def read(self) -> float:
-        return self.now
-
-    async def wait(self, _: object, *, timeout: float) -> None:
-        self.now += timeout
-        self.waited += timeout
-        self.longest = max(self.longest, timeout)
 
 
 @pytest.fixture
@@ -86,8 +54,13 @@ async def until_settled() -> None:
         await asyncio.sleep(0)
 
 
-def request_all(pages: RequestPool, *addresses: str) -> list["asyncio.Task[Any]"]:
-    requests: list[Any] = [SimpleNamespace(path_info=address) for address in addresses]
+def request_all(
+    pages: RequestPool, *addresses: str, method: str = "GET"
+) -> list["asyncio.Task[Any]"]:
+    requests: list[Any] = [
+        SimpleNamespace(path_info=address, method=method, COOKIES={}, META={})
+        for address in addresses
+    ]
     return [asyncio.ensure_future(pages.run_get_response(request)) for request in requests]
 
 
@@ -122,109 +95,18 @@ async def test_unbounded_pages_are_made_at_once(maker: PageMaker) -> None:
     await asyncio.gather(*making)
 
 
-# --- urgent ones --------------------------------------------------------------------------------
-
-
-async def test_urgent_page_passes_the_queue(maker: PageMaker) -> None:
-    making = request_all(maker.pages(1), "first", "second", "third", "stop")
-    await until_settled()
-    assert maker.begun == ["first", "stop"]
-
-    maker.may_end_urgently.set()
-
-    assert await making[3] == "stop"
-    assert not making[0].done()
-    maker.may_end.set()
-    await asyncio.gather(*making)
-
-
-async def test_urgent_pages_are_bounded_too(maker: PageMaker) -> None:
-    addresses = [f"stop-{number}" for number in range(PRIORITY_THREADS + 2)]
-
-    making = request_all(maker.pages(1), *addresses)
+async def test_stop_does_not_wait_behind_pages(maker: PageMaker) -> None:
+    pages, stop = maker.pages(4), reverse("run_stop", args=[uuid4()])
+    waiting = request_all(pages, *(f"page-{number}" for number in range(200)))
     await until_settled()
 
-    assert maker.begun == addresses[:PRIORITY_THREADS]
-    maker.may_end_urgently.set()
-    assert await asyncio.gather(*making) == addresses
-
-
-async def test_page_waits_for_urgent_ones(maker: PageMaker) -> None:
-    making = request_all(maker.pages(1), "stop", "stop-too", "page")
-    await until_settled()
-    assert maker.begun == ["stop", "stop-too"]
-
-    maker.may_end_urgently.set()
-    maker.may_end.set()
-
-    await asyncio.gather(*making)
-    assert maker.begun == ["stop", "stop-too", "page"]
-
-
-async def test_cancelled_urgent_page_delays_no_page(
-    maker: PageMaker,
-) -> None:
-    making = request_all(maker.pages(1), "stop", "page")
+    stopping = request_all(pages, stop, method="POST")
     await until_settled()
 
-    making[0].cancel()
+    # There is a place for messages alone.
+    assert maker.begun[4:] == [stop]
     maker.may_end.set()
-
-    assert await making[1] == "page"
-
-
-async def test_page_waits_for_urgent_ones_up_to_a_limit(
-    maker: PageMaker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("project.server.request_pool.GIVE_WAY_SECONDS", 0)
-    making = request_all(maker.pages(1), "stop", "page")
-    maker.may_end.set()
-
-    assert await making[1] == "page"
-    assert not making[0].done()
-
-    maker.may_end_urgently.set()
-    await making[0]
-
-
-async def test_endless_urgent_pages_delay_others_a_tenth_of_the_time(
-    maker: PageMaker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = Clock()
-    monkeypatch.setattr(asyncio.get_running_loop(), "time", clock.read)
-    monkeypatch.setattr(asyncio, "wait", clock.wait)
-    pages = maker.pages(1)
-    lane = pages._priority_worker
-    maker.may_end.set()
-    endless = request_all(pages, "stop")
-    await until_settled()
-
-    # The first pages wait as long as a page can; later ones hardly at all.
-    for _ in range(1000):
-        await lane.give_way()
-        clock.now += 0.01
-
-    assert clock.waited == pytest.approx(MOST_PATIENCE_SECONDS + 10 * PATIENCE_BACK_PER_SECOND, 0.1)
-    assert clock.longest == GIVE_WAY_SECONDS
-
-    # After a quiet minute a page waits again.
-    before = clock.waited
-    clock.now += 60
-    await lane.give_way()
-
-    assert clock.waited - before == GIVE_WAY_SECONDS
-    maker.may_end_urgently.set()
-    await asyncio.gather(*endless)
-
-
-def test_stopping_an_answer_is_urgent() -> None:
-    ids = {"public_id": uuid4()}
-
-    urgent = re.compile(settings.PRIORITY_URLS)
-
-    assert urgent.fullmatch(reverse("run_stop", kwargs=ids))
-    assert not urgent.fullmatch(reverse("run_details", kwargs=ids))
-    assert asgi.request_pool._priority_urls.pattern == settings.PRIORITY_URLS
+    await asyncio.gather(*stopping, *waiting)
 
 
 # --- with Django --------------------------------------------------------------------------------
@@ -285,7 +167,6 @@ def held(request: HttpRequest) -> HttpResponse:
 urlpatterns = [
     path("whole/", whole),
     path("held/", held),
-    path("urgent/", whole),
     path("in-pieces/", in_pieces),
     path("broken/", broken),
 ]
@@ -308,7 +189,7 @@ def pages() -> Iterator[RequestPool]:
         ],
         DEBUG_PROPAGATE_EXCEPTIONS=False,
     ):
-        yield RequestPool(RequestQueue(2), priority_urls="/urgent/", message_urls="/whole/|/held/")
+        yield RequestPool(RequestQueue(2), message_urls="/whole/|/held/")
     signals.request_finished.disconnect(note_end)
 
 
@@ -344,24 +225,6 @@ async def test_each_page_is_made_in_one_reused_thread(pages: RequestPool) -> Non
     assert all(name.startswith("pages") for name in threads)
     # Each finished once, and before the next began.
     assert ended == [2, 4, 6, 8, 10]
-
-
-async def test_urgent_page_is_answered_while_all_threads_are_busy(
-    pages: RequestPool,
-) -> None:
-    gate.clear()
-    waiting = [request_of(pages, "/held/") for _ in range(4)]
-    for exchange in waiting:
-        await exchange.send_input({"type": "http.request"})
-    urgent = request_of(pages, "/urgent/", "POST")
-    await urgent.send_input({"type": "http.request", "body": b"word=now"})
-
-    assert await answer_to(urgent) == (200, b"now")
-
-    assert {name for name in threads if name.startswith("urgent")}
-    assert ended == [ended[0]]
-    gate.set()
-    assert [await answer_to(exchange) for exchange in waiting] == [(200, b"held")] * 4
 
 
 async def test_message_is_answered_while_pages_hold_all_places(pages: RequestPool) -> None:
@@ -448,7 +311,7 @@ async def test_client_that_leaves_while_sending_is_not_answered(pages: RequestPo
 async def test_client_that_leaves_before_the_answer_frees_its_place(
     pages: RequestPool, maker: PageMaker
 ) -> None:
-    pages._lane.make_in_thread = maker.make  # type: ignore[assignment, method-assign]
+    pages._make_in_thread = maker.make  # type: ignore[assignment, method-assign]
     for _ in range(4):
         exchange = request_of(pages, "/whole/")
         await exchange.send_input({"type": "http.request"})

@@ -187,13 +187,13 @@ async def play(places: int, steps: list[str], random: Random) -> None:
     await requests.end_all()
 
 
-def test_messages_are_what_people_write() -> None:
+def test_messages_are_what_people_write_and_stop() -> None:
     ids = {"public_id": uuid4()}
     messages = re.compile(settings.MESSAGE_URLS)
 
-    for name in ("conversation_send", "message_edit", "message_retry"):
+    for name in ("conversation_send", "message_edit", "message_retry", "run_stop"):
         assert messages.fullmatch(reverse(name, kwargs=ids)), name
     assert messages.fullmatch(reverse("conversation_new"))
-    for name in ("conversation", "conversation_changes", "message_source", "run_stop"):
+    for name in ("conversation", "conversation_changes", "message_source"):
         assert not messages.fullmatch(reverse(name, kwargs=ids)), name
     assert not messages.fullmatch(reverse("conversation_list"))

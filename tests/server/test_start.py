@@ -34,7 +34,7 @@ def test_printed_setup_link_answers_at_once(data_dir: Path) -> None:
         try:
             assert popen.stdout is not None
             link = next(
-                found[1] for line in popen.stdout if (found := re.search(r"Set it up: (\S+)", line))
+                found[1] for line in popen.stdout if (found := re.search(r"\| (http\S+) \|", line))
             )
             page = httpx.get(link, trust_env=False, timeout=SOON_SECONDS)
         finally:

@@ -11,8 +11,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from chat.demo.fake import FakeUpstream
 from chat.models import AuditEvent, Upstream, User
+from tests.support.upstream.fake import FakeUpstream
 
 # Found nowhere but in the request to the one server that it belongs to.
 CANARY = "sk-canary-7f3b91d2c4e8"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 
 from tests.administration.in_browser import Administrator, administrator_at_browser
 from tests.servers.conftest import CANARY
+from tests.support.upstream.fake import FakeUpstream
 from tests.support.visitor import MARKS, WIDTHS
 
 pytestmark = MARKS
@@ -25,6 +27,13 @@ def ada(
 ) -> Iterator[Administrator]:
     with administrator_at_browser(tmp_path_factory.mktemp("settings"), migrated_database) as ada:
         yield ada
+
+
+@pytest.fixture(scope="module")
+def keyed_server() -> Iterator[str]:
+    fake = FakeUpstream.start_in_thread(required_key=CANARY)
+    yield fake.url
+    fake.stop()
 
 
 def choose_dialect(ada: Administrator, dialect: str) -> None:
@@ -68,7 +77,7 @@ def test_failed_test_keeps_the_form_with_its_key(ada: Administrator, demo_server
     ada.fill(name="Shed", key=CANARY, base_url="http://127.0.0.1:9/v1")
 
     page.click("#settings .button-primary")
-    page.wait_for_selector("#probe .step-failed")
+    page.wait_for_selector("#id_base_url_error")
     assert page.input_value("[name=key]") == CANARY
     page.fill("[name=base_url]", f"{demo_server}/v1")
     page.click("#settings .button-primary")
@@ -77,6 +86,54 @@ def test_failed_test_keeps_the_form_with_its_key(ada: Administrator, demo_server
 
     assert page.locator("#server .switch").get_attribute("aria-checked") == "true"
     assert ada.complaints == []
+
+
+def test_corrected_address_is_taken_with_its_button(ada: Administrator, keyed_server: str) -> None:
+    page = ada.open("/settings/servers/add/?kind=ollama")
+    ada.fill(name="Attic", key="wrong", base_url=f"{keyed_server}/v1/chat/completions")
+    page.press("[name=base_url]", "Enter")
+    button = page.locator("[name=use_address]")
+    button.wait_for()
+    assert button.inner_text() == f"Use {keyed_server}/v1"
+    assert button.evaluate("button => button === document.activeElement")
+    assert "answers at" in page.inner_text("#test-result")
+
+    # Enter in a field tests what is typed, and doesn't press the button of the correction.
+    with page.expect_response("**/settings/servers/add/**"):
+        page.press("[name=base_url]", "Enter")
+    page.wait_for_selector("#settings:not(.htmx-request)")
+    assert page.input_value("[name=base_url]") == f"{keyed_server}/v1/chat/completions"
+    button.click()
+    page.wait_for_selector("#id_key_error")
+
+    assert page.input_value("[name=base_url]") == f"{keyed_server}/v1"
+    assert page.locator("#id_base_url_passed").count() == 1
+    assert button.count() == 0
+    key = page.locator("[name=key]")
+    assert key.evaluate("field => field === document.activeElement")
+    assert key.get_attribute("aria-describedby") == "id_key_helptext id_key_error"
+    assert "rejected the API key" in page.inner_text("#test-result")
+    key.fill(CANARY)
+    key.press("Enter")
+    page.wait_for_selector("#server")
+    ada.collect_complaints()
+    assert ada.complaints == []
+
+
+def test_corrected_address_is_taken_without_scripts(ada: Administrator, demo_server: str) -> None:
+    add = urljoin(ada.open("/").url, "/settings/servers/add/?kind=ollama")
+    browser = ada.page.context.browser
+    assert browser is not None
+    with browser.new_context(java_script_enabled=False, storage_state=ada.state()) as plain:
+        page = plain.new_page()
+        page.goto(add)
+        page.fill("[name=name]", "Pantry")
+        page.fill("[name=base_url]", demo_server.removeprefix("http://"))
+        page.press("[name=base_url]", "Enter")
+        for base_url in (demo_server, f"{demo_server}/v1"):
+            page.click(f"text='Use {base_url}'")
+
+        page.wait_for_selector("#server")
 
 
 def test_switch_disables_a_model_in_place(ada: Administrator, demo_server: str) -> None:

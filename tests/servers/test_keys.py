@@ -184,4 +184,9 @@ def test_only_the_modules_that_send_a_key_read_it() -> None:
         if "open_key()" in path.read_text(encoding="utf-8")
     }
 
-    assert readers == {"runs/prompt.py", "artifacts/fetching.py", "servers/calls.py"}
+    assert readers == {
+        "artifacts/fetching.py",
+        "runs/prompt.py",
+        "servers/calls.py",
+        "titles/requests.py",
+    }

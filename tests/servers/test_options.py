@@ -21,6 +21,7 @@ from chat.dialects.parameters import Parameter
 from chat.models import AuditEvent, Conversation, Team, Upstream, User
 from chat.servers import option_fields
 from chat.servers.actions import servers as actions
+from chat.web import parameter_fields
 from tests.servers.conftest import form_of, page_of, url_of
 
 TOKEN = "hf-canary-81c4e0a7d2"
@@ -88,6 +89,7 @@ def save(client: Client, upstream: Upstream, **changes: object) -> None:
 
 def test_texts_of_a_parameter_are_translated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(option_fields, "gettext", str.upper)
+    monkeypatch.setattr(parameter_fields, "gettext_lazy", str.upper)
     parameter = Parameter(
         name="order",
         label="Order",
@@ -163,12 +165,12 @@ OUT_OF_BOUNDS = [
     ("height", "10", "less than or equal to 9"),
     ("puffs", "many", "whole number"),
     ("inline_think", "auto", "valid choice"),
-    ("extras", '{"a": }', "line 1, column 7"),
+    ("extras", '{"a": }', "Invalid JSON on line 1"),
     ("extras", '"text"', "JSON object"),
-    ("extras", '{"a": NaN}', "isn’t valid JSON"),
-    ("extras", "[" * 15_000, "isn’t valid JSON"),
+    ("extras", '{"a": NaN}', "a number that servers don’t accept"),
+    ("extras", "[" * 15_000, "nested too deeply"),
     ("greeting", "x" * 501, "at most 500"),
-    ("headers", "Authorization: x", "isn’t valid JSON"),
+    ("headers", "Authorization: x", "Invalid JSON on line 1"),
 ]
 
 

@@ -9,13 +9,13 @@ from django.test import Client
 from django.urls import reverse
 
 from chat import events as canonical
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import Script, answer, stream
 from chat.models import Attempt, Run, SeenEvent, Upstream, User
 from chat.run_details.views.details import TABS
 from chat.runs.segments import read_events, read_raw
 from tests.runs.helpers import TEXT, threads, until
 from tests.support.run_fixtures import Execute
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import Script, answer, stream
 
 TOKEN = "hf-canary-4e81b6a09d"
 INTEGRATIONS = [

@@ -11,13 +11,13 @@ from django.db import DatabaseError, connection, connections
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from chat.demo.script import openai_chunks, openai_run, stream
 from chat.dialects.event_counts import Seen
 from chat.models import SeenEvent, Upstream
 from chat.runs import seen_events
 from chat.runs.seen_events import record_seen
 from tests.runs.helpers import threads, until
 from tests.support.run_fixtures import Execute, MakeRun
+from tests.support.upstream.script import openai_chunks, openai_run, stream
 
 pytestmark = pytest.mark.databases
 
@@ -48,7 +48,8 @@ async def test_run_adds_to_the_counts_of_its_server(execute: Execute, upstream: 
     assert found["chunk: content"].is_known
     unknown = found["x_new.thing"]
     assert (unknown.count, unknown.is_known) == (2, False)
-    assert json.loads(unknown.sample)["note"] == "for [redacted]"
+    # Administrators see it, and may not read the conversation.
+    assert json.loads(unknown.sample) == {"type": "x_new.thing", "note": "…"}
     assert unknown.first_seen_at < unknown.last_seen_at
 
 

@@ -8,11 +8,14 @@ import uuid
 import pytest
 from django.test import Client
 from django.urls import reverse
+from lxml import html
 
 from chat import access
+from chat.conversations.choice_form import ChoiceForm
 from chat.dialects import DIALECTS
 from chat.models import AuditEvent, Conversation, Message, Role, Run, RunStatus, Upstream, User
 from chat.servers.actions import servers as actions
+from chat.servers.calls import ConnectionReport
 from chat.servers.forms import UpstreamForm
 from chat.servers.kinds import KINDS
 from tests.servers.conftest import FRAGMENT, form_of, page_of, url_of, verbs
@@ -39,6 +42,12 @@ def make_run(conversation: Conversation, upstream: Upstream, status: str) -> Run
         idempotency_key=uuid.uuid4(),
         status=status,
     )
+
+
+def loaded(name: str, *limits: object) -> actions.ModelEntry:
+    """A model of LM Studio's list, loaded once for each limit."""
+    instances = [{"id": name, "config": {"parallel": limit}} for limit in limits]
+    return {"id": name, "label": name, "detail": {"loaded_instances": instances}}
 
 
 def models_of(upstream: Upstream) -> list[str]:
@@ -151,6 +160,19 @@ def test_server_that_passes_its_test_is_added_enabled(
     assert verbs() == ["upstream.add", "upstream.test", "upstream.list_models"]
 
 
+@pytest.mark.parametrize(("typed", "limit"), [(4, 3), (6, 6)], ids=["left alone", "changed"])
+def test_limit_that_the_server_reports_is_the_default(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, typed: int, limit: int
+) -> None:
+    models = [loaded("a", 8), loaded("b", 3, 5), loaded("c"), loaded("d", 0, True, "2")]
+    report = ConnectionReport(steps=[], models=tuple(models))
+    monkeypatch.setattr("chat.servers.views.run_probe", lambda upstream: report)
+
+    admin_client.post(reverse("server_add"), {**NEW, "concurrency_limit": typed})
+
+    assert Upstream.objects.get().concurrency_limit == limit
+
+
 @pytest.mark.parametrize("headers", [{}, FRAGMENT])
 def test_server_that_fails_its_test_is_not_added(
     admin_client: Client, headers: dict[str, str]
@@ -191,6 +213,71 @@ def test_model_is_disabled_and_stays_so_when_the_list_is_loaded_again(
     assert switch_model(admin_client, upstream, enable="demo/model") == ["demo/model"]
     changes = AuditEvent.objects.filter(verb="upstream.change").order_by("pk")
     assert changes[0].detail == {"disabled_models": {"from": [], "to": ["demo/model"]}}
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_offered"),
+    [
+        ({"id": "text-embedding-3-small"}, False),
+        ({"id": "BAAI/bge-reranker-v2-m3"}, False),
+        ({"id": "whisper-1"}, False),
+        ({"id": "tts-1-hd"}, False),
+        ({"id": "gpt-4o-mini-transcribe"}, False),
+        ({"id": "omni-moderation-latest"}, False),
+        ({"id": "acme/nuttsy-7b"}, True),
+        ({"id": "acme/whispering-7b"}, True),
+        ({"id": "whisper-chat", "detail": {"type": "chat"}}, True),
+        ({"id": "river", "detail": {"type": "embedding"}}, False),
+        ({"id": "embedder", "is_typed": True}, True),
+        ({"id": "embedder", "is_off": False}, True),
+        ({"id": "river", "is_off": True}, False),
+    ],
+)
+def test_picker_leaves_out_what_cannot_chat(
+    upstream: Upstream, entry: dict[str, object], is_offered: bool
+) -> None:
+    upstream.model_list = [entry]
+
+    assert bool(upstream.chat_models) is is_offered
+
+
+def test_model_left_out_by_its_name_can_be_offered(
+    admin_client: Client, administrator: User, upstream: Upstream
+) -> None:
+    listed = [{"id": "demo/model"}, {"id": "demo/embed"}]
+    actions.record_models(administrator, upstream, listed)
+    upstream.refresh_from_db()
+    assert [entry["id"] for entry in upstream.chat_models] == ["demo/model"]
+
+    offered = switch_model(admin_client, upstream, enable="demo/embed")
+    actions.record_models(administrator, upstream, listed)
+
+    upstream.refresh_from_db()
+    assert offered == ["demo/model", "demo/embed"]
+    assert [entry["id"] for entry in upstream.chat_models] == ["demo/model", "demo/embed"]
+    assert switch_model(admin_client, upstream, enable="") == ["demo/model"]
+
+
+@pytest.mark.parametrize(
+    ("detail", "hint"),
+    [
+        ({"capabilities": {"vision": True}}, "images"),
+        ({"architecture": {"input_modalities": ["text", "file", "image"]}}, "images, files"),
+        ({"type": "vlm"}, "images"),
+        ({"supports_image_input": True}, "images"),
+        ({"capabilities": {"vision": False}}, None),
+        ({"capabilities": ["completion"], "architecture": "llama"}, None),
+    ],
+)
+def test_picker_shows_what_a_model_takes(
+    alice: User, upstream: Upstream, detail: dict[str, object], hint: str | None
+) -> None:
+    upstream.model_list = [{"id": "acme/river", "label": "River", "detail": detail}]
+
+    form = ChoiceForm(upstreams=[upstream])
+    [option] = html.fromstring(str(form["choice"])).iter("option")
+
+    assert option.get("data-hint") == hint
 
 
 def test_many_models_are_searched_and_switched_in_what_was_found(

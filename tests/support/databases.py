@@ -1,9 +1,11 @@
 """The databases of the tests: a SQLite file for each worker, and a PostgreSQL for each worker that
-has a test which wants one. Migrating takes seconds, so it is done once for all workers of a run."""
+has a test which wants one. Migrating takes seconds, so it is done once for all workers, and for later
+runs of the same migrations."""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -11,18 +13,28 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from asgiref.local import Local
 from django.conf import settings
-from django.db import connections
+from django.db import connection, connections
 
 from project import databases
+from tests.support.machine import find
 from tests.support.servers import PostgreSQL
 
 ROOT = Path(__file__).resolve().parents[2]
 _RUN_FOLDER = "TRIBUTARY_TEST_RUN_FOLDER"
+# Migrated databases of this and of later runs, in a folder for each version of what made them.
+_KEPT = Path(tempfile.gettempdir(), f"tributary-test-databases-{os.getuid()}")
+_VERSIONS_KEPT = 3
+# What a migrated database depends on, besides the program of PostgreSQL.
+_SOURCES = (
+    *("chat/migrations/*.py", "chat/models/*.py", "project/settings.py", "project/databases.py"),
+    *("requirements.txt", "tests/support/databases.py", "tests/support/servers.py"),
+)
 # The database in `migrated_postgres` that has all tables and nothing in them.
 MIGRATED = "migrated"
 # Connections of one process to PostgreSQL, as in a deployment.
@@ -50,13 +62,15 @@ def remove_run_folder() -> None:
     shutil.rmtree(os.environ.pop(_RUN_FOLDER), ignore_errors=True)
 
 
-def made_once(name: str, make: Callable[[Path], None]) -> Path:
-    """A folder that the first worker which needs it makes, while the others wait."""
-    folder = run_folder() / name
-    with (run_folder() / f"{name}.lock").open("w") as lock:
+def made_once(name: str, make: Callable[[Path], None], *, place: Path | None = None) -> Path:
+    """A folder that the first worker which needs it makes, while the others wait. ``place`` is for
+    what later runs need, too."""
+    place = place or run_folder()
+    folder = place / name
+    with (place / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            unfinished = run_folder() / f"{name}.unfinished"
+            unfinished = place / f"{name}.unfinished"
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir()
             make(unfinished)
@@ -66,13 +80,35 @@ def made_once(name: str, make: Callable[[Path], None]) -> Path:
 
 def migrated_sqlite() -> Path:
     """An empty, migrated SQLite file, to be copied."""
-    return made_once("sqlite", _migrate) / "tributary.sqlite3"
+    return _kept("sqlite", migrate) / "tributary.sqlite3"
 
 
 def migrated_postgres() -> Path:
     """The data folder of a stopped PostgreSQL with the database ``MIGRATED``, to be copied.
     Skips the test where there is no PostgreSQL."""
-    return made_once("postgresql", _migrate_postgres) / "data"
+    return _kept("postgresql", _migrate_postgres) / "data"
+
+
+def _kept(kind: str, make: Callable[[Path], None]) -> Path:
+    """As ``made_once``, for all runs; only the versions that were used last are kept."""
+    place = _KEPT / kind
+    place.mkdir(parents=True, exist_ok=True)
+    folder = made_once(_version(), make, place=place)
+    folder.touch()
+    versions = [path for path in place.iterdir() if path.is_dir() and not path.suffix]
+    for old in sorted(versions, key=lambda path: -path.stat().st_mtime)[_VERSIONS_KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
+        old.with_suffix(".lock").unlink(missing_ok=True)
+    return folder
+
+
+@cache
+def _version() -> str:
+    """The same for equal sources, in whichever folder they are."""
+    digest = hashlib.blake2b(f"{find('postgresql')}".encode(), digest_size=8)
+    for path in sorted(path for pattern in _SOURCES for path in ROOT.glob(pattern)):
+        digest.update(f"{path.relative_to(ROOT)} ".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _migrate_postgres(folder: Path) -> None:
@@ -80,18 +116,19 @@ def _migrate_postgres(folder: Path) -> None:
     try:
         server.start()
         server.create(MIGRATED)
-        _migrate(folder, DATABASE_URL=server.url(MIGRATED))
+        migrate(folder, DATABASE_URL=server.url(MIGRATED))
         server.stop()
         shutil.move(server.data, folder / "data")
     finally:
         server.close()
 
 
-def _migrate(folder: Path, **environment: str) -> None:
+def migrate(folder: Path, *, root: Path = ROOT, **environment: str) -> None:
+    """``root`` is the source whose migrations are applied."""
     outside = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
     subprocess.run(
         [sys.executable, "manage.py", "migrate", "--verbosity", "0"],
-        cwd=ROOT,
+        cwd=root,
         env={**outside, "DATA_DIR": str(folder), **environment},
         check=True,
     )
@@ -127,3 +164,13 @@ class OtherDatabase:
     def close(self) -> None:
         with self.as_default():
             connections["default"].close_pool()
+
+
+def wait_for_a_lock() -> None:
+    """Until another connection to PostgreSQL waits for the transaction of this one."""
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            row = cursor.fetchone()
+        if row and row[0]:
+            return

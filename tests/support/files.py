@@ -1,16 +1,47 @@
-"""Files of conversations, with any bytes."""
+"""Files of conversations, with any bytes, in both places where they can be."""
 
 from __future__ import annotations
 
-import hashlib
+from pathlib import Path
 from typing import Any
 
-from chat.models import FileContent, StoredFile
+import pytest
+
+from chat.models import FileContent, NewContent, StoredFile
 
 
 def store_file(body: bytes = b"", **values: Any) -> StoredFile:
-    digest = hashlib.sha256(body).hexdigest()
-    FileContent.objects.keep(body, digest)
+    with FileContent.objects.writing([NewContent(body=body)]) as [content]:
+        FileContent.objects.keep(content)
     fields = {"size_bytes": len(body), **values}
-    file: StoredFile = StoredFile.objects.create(content_id=digest, **fields)
+    file: StoredFile = StoredFile.objects.create(content_id=content.sha256, **fields)
     return file
+
+
+def use_directory(settings: Any, path: Path) -> None:
+    """New files go to this directory from now on."""
+    path.mkdir(exist_ok=True)
+    backend = "chat.core.file_storage.DirectoryStorage"
+    files = {"BACKEND": backend, "OPTIONS": {"location": str(path)}}
+    settings.STORAGES = {**settings.STORAGES, "files": files}
+    settings.NEW_FILES_IN = "storage"
+
+
+def objects_in(path: Path) -> list[bytes]:
+    return [each.read_bytes() for each in path.rglob("*") if each.is_file()]
+
+
+@pytest.fixture
+def file_folder(tmp_path: Path, settings: Any) -> Path:
+    """The directory where new files are."""
+    folder = tmp_path / "files"
+    use_directory(settings, folder)
+    return folder
+
+
+@pytest.fixture(params=["database", "storage"])
+def file_place(request: pytest.FixtureRequest) -> str:
+    """Where new files are: each test that uses this runs for both places."""
+    if request.param == "storage":
+        request.getfixturevalue("file_folder")
+    return str(request.param)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from chat.result import Fold, close_open
 from chat.runs.outcomes import write_ending
 
 HTMX = {"HX-Request": "true"}
+TOKEN = re.compile(rb"\b[A-Za-z0-9]{64}\b")
 Headers = dict[str, str]
 
 
@@ -83,6 +85,11 @@ def get_page(client: Client, url: str) -> html.HtmlElement:
     response = client.get(url)
     assert response.status_code == 200
     return html.fromstring(response.content.decode())
+
+
+def without_token(response: HttpResponse) -> bytes:
+    """The content without the tokens of its forms, which are masked anew for each response."""
+    return TOKEN.sub(b"token", response.content)
 
 
 def text_of(element: html.HtmlElement) -> str:

@@ -11,8 +11,6 @@ from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.core.notify import ChangeNotifier
 from chat.core.threads import readers
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import Script
 from chat.models import Run, RunStatus, Team, Tool, Upstream, User
 from chat.models import Runner as RunnerRow
 from chat.runs import writer as log_writer
@@ -20,6 +18,8 @@ from chat.runs.event_buffer import MemoryEventBuffer
 from chat.runs.runner import Runner
 from chat.runs.writer import SegmentWriter
 from tests.runs.helpers import threads, until_ended
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import Script
 
 # Where the fake upstream speaks each dialect.
 PATHS = {

@@ -2,7 +2,7 @@
 
 ``make test-all`` sets ``EXHAUSTIVE=1``: every test, every recording at every cut. Without it the
 tests marked ``slow`` are left out, except those of a file that is named on the command line, and
-sweeps take a sample (`sample`).
+sweeps take a sample (`sample`, `examples`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+import hypothesis
 import pytest
 
 EXHAUSTIVE = os.environ.get("EXHAUSTIVE") == "1"
@@ -35,6 +36,11 @@ def sample(cases: Sequence[Case], most: int) -> Sequence[Case]:
         return cases
     step = (len(cases) - 1) / (most - 1)
     return [cases[round(number * step)] for number in range(most)]
+
+
+def examples(count: int) -> hypothesis.settings:
+    """For ``@given``: so many in an exhaustive run, and a quarter of them in another one."""
+    return hypothesis.settings(max_examples=count if EXHAUSTIVE else max(10, count // 4))
 
 
 def leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:

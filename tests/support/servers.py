@@ -60,6 +60,10 @@ class Server:
         self._popen.wait(SOON_SECONDS)
 
     @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
     def is_alive(self) -> bool:
         return self._popen is not None and self._popen.poll() is None
 
@@ -138,10 +142,10 @@ class PostgreSQL(Server):
                 *("-D", str(self.data), *settings),
             ]
         )
-        soon(self._answers)
+        soon(self.answers)
 
-    def _answers(self) -> bool:
-        assert self.is_alive, self._log.read_text()
+    def answers(self) -> bool:
+        assert self.is_alive, self.log
         try:
             self._connect("postgres").close()
         except psycopg.OperationalError:
@@ -261,10 +265,10 @@ class Redis(Server):
                 *("--appendonly", "no", "--dir", str(self.folder)),
             ]
         )
-        soon(self._answers)
+        soon(self.answers)
 
-    def _answers(self) -> bool:
-        assert self.is_alive, self._log.read_text()
+    def answers(self) -> bool:
+        assert self.is_alive, self.log
         try:
             return self.tell("PING") == "PONG"
         except subprocess.CalledProcessError:

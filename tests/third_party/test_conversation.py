@@ -21,7 +21,8 @@ from chat.runs.runner import Runner
 from chat.runs.segments import read_events, read_raw
 from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.client import open_client
-from chat.upstreams.probe import ProbeTarget, probe
+from chat.upstreams.probe import probe
+from chat.upstreams.probe_requests import ProbeTarget
 from tests.third_party.conftest import MODEL, Room, Server, threads
 
 pytestmark = [pytest.mark.third_party]

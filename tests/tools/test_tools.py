@@ -74,6 +74,20 @@ def test_invalid_tool_is_refused_and_stays_in_the_form(
     assert Tool.objects.count() == 1
 
 
+def test_schema_has_a_largest_size(
+    as_alice: Client, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = json.dumps(SCHEMA)
+
+    for limit, expected in [(len(schema) - 1, 422), (len(schema), 302)]:
+        monkeypatch.setattr("chat.tools.actions.SCHEMA_BYTES", limit)
+        status, page = add(as_alice, team, schema=schema)
+
+        assert status == expected
+        assert ("The schema is larger than" in page) == (expected == 422)
+    assert Tool.objects.count() == 1
+
+
 def test_tool_is_shown_and_changed(as_alice: Client, gauge: Tool) -> None:
     url = url_of("tool", gauge)
 

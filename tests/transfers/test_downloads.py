@@ -153,11 +153,12 @@ def test_right_is_needed_at_the_download(
     job: Job, team: Team, alice: User, administrator: User, signed_in: SignedIn
 ) -> None:
     client = signed_in(alice)
-    Job.objects.update(scope="team", team=team)
+    Job.objects.update(scope="team", team=team, result={"exported": 1})
     assert get(client, job).status_code == 200
+    assert job.public_id.hex in client.get(reverse("data")).content.decode()
     Membership.objects.filter(user=alice).update(role=TeamRole.ADMIN)
     assert get(client, job).status_code == 404
-    assert b"exported" not in client.get(reverse("data")).content
+    assert job.public_id.hex not in client.get(reverse("data")).content.decode()
 
     Job.objects.update(scope="all", team=None, user=administrator)
     client = signed_in(administrator)

@@ -20,8 +20,6 @@ from chat.imports import actions as import_actions
 from chat.imports import source
 from chat.jobs import actions
 from chat.jobs.chunks import CHUNK_BYTES
-from chat.jobs.kinds import Task
-from chat.jobs.worker import execute
 from chat.models import (
     Conversation,
     Import,
@@ -215,52 +213,6 @@ def test_right_that_ends_meanwhile_ends_the_import(
 
     assert work_once().status == JobStatus.FAILED
     assert Conversation.objects.count() == 1
-
-
-def test_interrupted_import_is_one_import(client: Client, team: Team) -> None:
-    upload(client, team, exported(1, 2, 3, 4))
-    post(client, "import_confirm", work_once().public_id)
-    job = actions.claim(lease := uuid4())
-    assert job is not None
-
-    class Stopping(Task):
-        def advance(self, done: int, total: int) -> None:
-            if done == 2:
-                self.stop("interrupted")
-            Task.advance(self, done, total)
-
-    execute(Stopping(job=job, lease=lease))
-    assert Conversation.objects.count() == 2
-    assert Job.objects.get().status == JobStatus.QUEUED
-
-    job = work_once()
-
-    assert (job.result["created"], job.result["skipped"]) == (4, 0)
-    assert titles() == {f"Number {number}" for number in range(1, 5)}
-    assert Import.objects.get().created == 4
-
-
-def test_canceled_import_can_be_undone(client: Client, team: Team) -> None:
-    upload(client, team, exported(1, 2, 3))
-    post(client, "import_confirm", work_once().public_id)
-    job = actions.claim(lease := uuid4())
-    assert job is not None
-
-    class Canceling(Task):
-        def advance(self, done: int, total: int) -> None:
-            if done == 1:
-                self.stop("canceled")
-            Task.advance(self, done, total)
-
-    execute(Canceling(job=job, lease=lease))
-    assert Job.objects.get().status == JobStatus.CANCELED
-    assert "What was imported until then is still here" in page(client)
-
-    post(client, "import_undo", Import.objects.get().public_id)
-    work_once()
-
-    assert titles() == set()
-    assert Import.objects.get().undone_at is not None
 
 
 def test_continued_conversation_survives_the_undoing(

@@ -20,7 +20,7 @@ NAMES = frozenset(
         "JSON",
         "PNG",
         "ms",
-        "kB",
+        "KB",
         "MB",
         "tok",
         "Ctrl",
@@ -113,7 +113,7 @@ FOR_ENGINEERS = frozenset(
 )
 SENTENCE = re.compile(r"^[A-Z][\w’'“”,:;()/%-]*(\s+\S+)+")
 NO_SENTENCE = re.compile(
-    r"^(SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|PRAGMA|SET|DROP|BEGIN|LOCK|HTTP|GET|POST"
+    r"^(SELECT|UNION|INSERT|UPDATE|DELETE|WITH|CREATE|PRAGMA|SET|DROP|BEGIN|LOCK|HTTP|GET|POST"
     r"|RETURNING|IN|IS)\b"
 )
 # Names of products that look like sentences.

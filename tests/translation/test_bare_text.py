@@ -19,9 +19,9 @@ LEFT_OUT = (
     # Data in the log, and words for models: docs/decisions/0015.
     "chat/dialects/",
     "chat/questions/asking.py",
-    "chat/upstreams/probe.py",
+    "chat/upstreams/probe_requests.py",
     # Prompts by whose words the demo servers choose a scene.
-    "chat/conversations/views/conversations.py",
+    "chat/conversations/starters.py",
     # HTTP, a configuration for Apache, a JSON schema, a text of httpx.
     "chat/health/runner_probe.py",
     "chat/health/views.py",

@@ -29,9 +29,14 @@ def test_catalogue_has_texts_of_templates_and_of_toml_files(source: Path) -> Non
         "The same seed gives the same answer if the server supports it.",
         "Bearer token",
         "Summarized",
+        # An action of the audit log and its sentence.
+        "Member added",
+        "%(actor)s removed %(subject)s from %(target)s",
     ):
         assert f'msgid "{text}"' in catalogue
     assert "From a test" not in catalogue
+    # The demo servers understand English.
+    assert "Use a tool to find the unpaid invoices" not in catalogue
     assert not COLLECTED.exists()
 
 

@@ -11,11 +11,12 @@ import httpx
 import pytest
 import trustme
 
-from chat.demo.fake import FakeUpstream
 from chat.upstreams.addresses import AddressPolicy, Lookup, system_lookup
-from chat.upstreams.client import open_client
+from chat.upstreams.client import client_over, default_trust, open_client
 from tests.support.hostile_server import Behaviour, HostileServer, Peer
 from tests.support.loop_clock import LoopClock
+from tests.support.upstream.fake import FakeUpstream
+from tests.upstreams.stock_transport import StockTransport
 
 KEY = "sk-canary-0123456789abcdef"
 
@@ -64,6 +65,15 @@ def transport(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+def open_over(
+    transport: str, policy: AddressPolicy, trust: ssl.SSLContext | None = None
+) -> httpx.AsyncClient:
+    """A client over our transport, or over the reference."""
+    if transport == "wire":
+        return open_client(policy, trust)
+    return client_over(StockTransport(ssl_context=trust or default_trust(), policy=policy))
+
+
 @pytest.fixture(params=["http", "https"])
 def scheme(request: pytest.FixtureRequest) -> str:
     return request.param
@@ -78,7 +88,7 @@ def policy() -> AddressPolicy:
 async def client(
     transport: str, policy: AddressPolicy, certificates: Certificates
 ) -> AsyncIterator[httpx.AsyncClient]:
-    async with open_client(policy, certificates.trust, transport) as client:
+    async with open_over(transport, policy, certificates.trust) as client:
         yield client
 
 

@@ -31,7 +31,7 @@ from tests.support.hostile_server import (
     speak_plainly,
 )
 from tests.support.loop_clock import settle
-from tests.upstreams.conftest import KEY
+from tests.upstreams.conftest import KEY, open_over
 
 CREDENTIAL = {"Authorization": f"Bearer {KEY}"}
 REQUEST = UpstreamRequest(path="/v1/chat", body=b'{"stream":true}')
@@ -477,7 +477,7 @@ async def test_slow_handshake_is_a_connect_timeout(client, clock):
 async def test_unknown_certificate_is_named(policy, transport, certificates):
     async with (
         HostileServer(hang, certificates.server) as server,
-        open_client(policy, transport=transport) as client,
+        open_over(transport, policy) as client,
     ):
         error = await refusal(client, server.url)
 

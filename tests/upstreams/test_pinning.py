@@ -7,9 +7,8 @@ import httpx
 import pytest
 
 from chat.upstreams.addresses import AddressPolicy
-from chat.upstreams.client import open_client
 from tests.support.hostile_server import HostileServer, answer, hang, replying
-from tests.upstreams.conftest import exchange, lookup_in
+from tests.upstreams.conftest import exchange, lookup_in, open_over
 
 OK = answer(b"{}")
 
@@ -20,7 +19,7 @@ def open_pinned(transport, certificates):
 
     def open_it(table, setting="any", trust=None):
         policy = AddressPolicy.parse(setting, lookup=lookup_in(table))
-        return open_client(policy, trust or certificates.trust, transport)
+        return open_over(transport, policy, trust or certificates.trust)
 
     return open_it
 
@@ -103,7 +102,7 @@ async def test_each_lookup_is_checked(transport, certificates):
     policy = AddressPolicy.parse("127.0.0.1/32:*", lookup=lookup)
     async with (
         HostileServer(replying(OK)) as server,
-        open_client(policy, certificates.trust, transport) as client,
+        open_over(transport, policy, certificates.trust) as client,
     ):
         await client.post(f"http://rebind.test:{server.port}/", content=b"{}")
         _, error = await exchange(client, f"http://rebind.test:{server.port}/")
@@ -189,27 +188,3 @@ async def test_body_arrives_whole(client, serve, subtests):
                 await client.post(server.url, content=body)
 
             assert server.requests[0].body == body
-
-
-async def test_stock_speaks_through_its_proxy(certificates):
-    async with (
-        HostileServer(replying(answer(b"proxied"))) as proxy,
-        open_client(
-            AddressPolicy.parse(""),
-            certificates.trust,
-            "stock",
-            proxy=f"http://127.0.0.1:{proxy.port}",
-        ) as client,
-    ):
-        response = await client.post("http://api.example.com/v1", content=b"{}")
-        _, error = await exchange(client, "http://2852039166/latest")
-
-    assert response.content == b"proxied"
-    assert proxy.requests[0].target == "http://api.example.com/v1"
-    assert isinstance(error, httpx.ConnectError)
-    assert proxy.connections == 1
-
-
-async def test_wire_refuses_a_proxy(certificates):
-    with pytest.raises(ValueError, match="stock"):
-        open_client(AddressPolicy(), certificates.trust, "wire", proxy="http://127.0.0.1:1")

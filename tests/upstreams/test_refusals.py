@@ -10,8 +10,6 @@ from typing import get_args
 import httpx
 import pytest
 
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import answer
 from chat.dialects.base import UpstreamRequest
 from chat.events import ErrorKind
 from chat.rendering.messages import ERRORS, error_notice
@@ -19,6 +17,8 @@ from chat.upstreams.answer_facts import MAX_HEADERS, MAX_VALUE_CHARACTERS, facts
 from chat.upstreams.client import UpstreamLimits, stream
 from chat.upstreams.failures import UpstreamRefused
 from chat.upstreams.redaction import Redactor
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import answer
 from tests.upstreams.conftest import KEY
 
 Refuse = Callable[..., Awaitable[UpstreamRefused]]

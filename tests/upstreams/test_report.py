@@ -8,13 +8,23 @@ from collections.abc import Awaitable, Callable, Mapping
 import httpx
 import pytest
 
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import Close, Flood, Hang, Script, answer, json_bytes, openai_chunks, stream
 from chat.dialects import DIALECTS
 from chat.upstreams import stream_probe
 from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.advice import Advice
-from chat.upstreams.probe import ProbeStep, ProbeTarget, probe
+from chat.upstreams.probe import ProbeStep, probe
+from chat.upstreams.probe_requests import ProbeTarget
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import (
+    Close,
+    Flood,
+    Hang,
+    Script,
+    answer,
+    json_bytes,
+    openai_chunks,
+    stream,
+)
 from tests.upstreams.conftest import KEY
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}

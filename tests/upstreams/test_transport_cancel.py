@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from chat.upstreams.addresses import AddressPolicy
-from chat.upstreams.client import open_client
 from tests.support.hostile_server import (
     CHUNKED_HEAD,
     PATIENCE_SECONDS,
@@ -19,6 +18,7 @@ from tests.support.hostile_server import (
     chunk,
 )
 from tests.support.selection import EXHAUSTIVE
+from tests.upstreams.conftest import open_over
 
 # A leak of one descriptor or task per cancel shows with a few.
 CANCELS = 300 if EXHAUSTIVE else 50
@@ -79,7 +79,7 @@ async def test_cancel_in_the_name_lookup_makes_no_connection(transport, certific
     policy = AddressPolicy.parse("any", lookup=lookup)
     async with (
         HostileServer(never_answer) as server,
-        open_client(policy, certificates.trust, transport) as client,
+        open_over(transport, policy, certificates.trust) as client,
     ):
         task = asyncio.create_task(consume(client, server.url))
         await asked.wait()

@@ -1,4 +1,4 @@
-"""What is foreign, deleted or missing gets the same response, to the byte."""
+"""What is foreign, deleted or missing gets the same response, to the byte but for the token of forms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from chat.models import Conversation, User
-from tests.support.rooms import HTMX, Room, end_run
+from tests.support.rooms import HTMX, Room, end_run, without_token
 
 REQUESTS = [
     ("get", "conversation", "conversation"),
@@ -34,7 +34,7 @@ REQUESTS = [
 def visible(response: HttpResponse) -> tuple[int, bytes, dict[str, str], list[str]]:
     """Everything by which a client could tell responses apart."""
     headers = dict(response.headers)
-    return response.status_code, response.content, headers, sorted(response.cookies)
+    return response.status_code, without_token(response), headers, sorted(response.cookies)
 
 
 @pytest.fixture
@@ -88,3 +88,15 @@ def test_foreign_and_unknown_url_get_the_same_response(
     foreign = as_charlie.get(reverse("conversation", args=[ids["conversation"]]))
 
     assert visible(foreign) == visible(as_charlie.get("/nowhere/"))
+
+
+@pytest.mark.parametrize("address", ["/nowhere/", "/admin/chat/run/"])
+def test_error_page_keeps_the_sidebar_of_who_is_signed_in(
+    as_alice: Client, client: Client, room: Room, address: str
+) -> None:
+    inside, outside = as_alice.get(address, follow=True), client.get("/nowhere/")
+
+    assert inside.status_code in (403, 404)
+    assert room.conversation.title in inside.content.decode()
+    assert 'id="palette"' in inside.content.decode()
+    assert 'id="sidebar"' not in outside.content.decode()

@@ -50,7 +50,7 @@ def normalized(panel: str) -> str:
 def people_of(client: Client, conversation: Conversation) -> dict[str, str]:
     """Each reader's name and right."""
     page = client.get(url_of("conversation_people", conversation))
-    rows = html.fromstring(page.content).xpath("//li[@class='person-row']")
+    rows = html.fromstring(page.content).xpath("//ul[@id='readers']/li")
     names = [row.xpath(".//span[@class='truncate']/text()")[0].strip() for row in rows]
     rights = [row.xpath(".//span[@class='badge']")[0].text_content().strip() for row in rows]
     return dict(zip(names, rights, strict=True))
@@ -63,14 +63,14 @@ def test_shared_conversation_is_read_by_the_team(
 
     assert next(iter(found)) == str(alice)
     assert found[str(viewer)] == "Read-only"
-    assert set(found.values()) == {"Read-only", "Can reply"}
+    assert set(found.values()) == {"Manager", "Read-only", "Can reply"}
     assert len(found) == team.memberships.count()
 
 
 def test_private_conversation_is_read_by_its_owner(
     as_alice: Client, private_conversation: Conversation, alice: User
 ) -> None:
-    assert people_of(as_alice, private_conversation) == {str(alice): "Can reply"}
+    assert people_of(as_alice, private_conversation) == {str(alice): "Manager"}
 
 
 def test_deactivated_person_is_no_reader(

@@ -16,7 +16,7 @@ TEMPLATES = settings.BASE_DIR / "templates" / "components"
 CLASS = re.compile(r"\.([a-z][\w-]*)")
 NOT_SHOWN: Mapping[str, set[str]] = {
     # The script of a combobox makes them.
-    "combobox.css": {"combobox-heading", "is-active"},
+    "combobox.css": {"combobox-heading", "combobox-hint", "is-active"},
     # Features whose summaries are no folds, and whose figures are aligned.
     "fold.css": {"ask-refuse", "words-fold"},
     "text.css": {"figures"},

@@ -27,20 +27,24 @@ from chat.core.notify import QUEUED, publish_after_commit
 from chat.models import (
     Announcements,
     AuditEvent,
+    GroupMember,
     Invitation,
     Membership,
+    Participant,
     ProjectMember,
     Team,
     TeamRole,
     User,
 )
 
+_BELOW_OWNERS = (TeamRole.ADMIN, TeamRole.MEMBER, TeamRole.VIEWER, TeamRole.GUEST)
 # The roles that each role may give, take and change. Administrators act as owners.
 GRANTS: dict[str, tuple[TeamRole, ...]] = {
-    TeamRole.OWNER: (TeamRole.OWNER, TeamRole.ADMIN, TeamRole.MEMBER, TeamRole.VIEWER),
-    TeamRole.ADMIN: (TeamRole.ADMIN, TeamRole.MEMBER, TeamRole.VIEWER),
+    TeamRole.OWNER: (TeamRole.OWNER, *_BELOW_OWNERS),
+    TeamRole.ADMIN: _BELOW_OWNERS,
     TeamRole.MEMBER: (),
     TeamRole.VIEWER: (),
+    TeamRole.GUEST: (),
 }
 INVITATION_DAYS_LIMIT = 30
 
@@ -104,8 +108,11 @@ def remove_member(user: User, membership: Membership) -> None:
             _check_grant(user, team, role)
         _keep_an_owner(team, without=membership)
         Membership.objects.filter(pk=membership.pk).delete()
-        # Whoever comes back to the team is selected anew.
+        # A person who comes back to the team has to be added again to its projects, groups and
+        # conversations.
         ProjectMember.objects.filter(project__team=team, user=membership.user_id).delete()
+        GroupMember.objects.filter(group__team=team, user=membership.user_id).delete()
+        Participant.objects.filter(conversation__team=team, person=membership.user_id).delete()
         AuditEvent.objects.record(
             user, "membership.removed", subject=membership.user, target=team.name, role=role
         )
@@ -343,6 +350,10 @@ def rename_person(user: User, name: str) -> None:
             AuditEvent.objects.record(
                 user, "user.renamed", subject=user, target=user.email, before=user.name, after=name
             )
+
+
+def choose_invisible(user: User, *, is_invisible: bool) -> None:
+    User.objects.filter(pk=user.pk).update(is_invisible=is_invisible)
 
 
 def choose_announcements(user: User, announcements: Announcements) -> None:

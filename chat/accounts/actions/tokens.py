@@ -21,9 +21,9 @@ PREFIX = "trib_"
 # Nobody guesses 256 bits, so a fast hash without salt is sufficient.
 SECRET_BYTES = 32
 HINT_LENGTH = 4
-# More than anybody manages. Whoever creates one for each run of a program makes a mistake.
+# Tokens of one person. A script that creates one for each of its runs is stopped here.
 MOST_TOKENS = 50
-# Longer than any token, so no more than this is hashed, whatever a client sends.
+# Characters of a presented token that are hashed, more than any token has.
 LONGEST_PRESENTED = 256
 USED_EVERY = timedelta(minutes=1)
 
@@ -82,7 +82,7 @@ def find_token(presented: str) -> AccessToken | None:
     """The valid token with this text, with its user and team. It always takes one hash and one
     query, so the time of a response does not tell what was wrong."""
     found = (
-        AccessToken.objects.usable()
+        access.usable_tokens()
         .select_related("user", "team")
         .filter(token_hash=hash_of(presented))
         .first()

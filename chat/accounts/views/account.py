@@ -20,17 +20,18 @@ from django.views.decorators.http import require_http_methods, require_POST
 from chat.access import NOT_HERE
 from chat.accounts.actions import people as actions
 from chat.accounts.actions import setup as setup_actions
-from chat.accounts.forms import AnnouncementsForm, ProfileForm, SetupForm
+from chat.accounts.forms import AnnouncementsForm, InvisibleForm, ProfileForm, SetupForm
 from chat.core.errors import ActionRefused
 from chat.models import User
 from chat.web.decorators import login_required
+from chat.web.responses import form_page
 
 P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 
 def without_referrer(view: View[P]) -> View[P]:
-    """For pages whose address is a secret: no request sends it on as a referrer, not even to this
+    """Keeps the address of a page secret: no request sends it on as a referrer, not even to this
     server.
 
     "no-referrer" would do that too, but browsers then send ``Origin: null`` with a form, which the
@@ -67,7 +68,11 @@ def _settings_page(
 ) -> HttpResponse:
     """A bound form is only shown again if it was refused."""
     status = 422 if profile.is_bound or announcements.is_bound else 200
-    context = {"form": profile, "announcements": announcements}
+    context = {
+        "form": profile,
+        "announcements": announcements,
+        "invisible": InvisibleForm.of(request.user),
+    }
     return render(request, "accounts/settings.html", context, status=status)
 
 
@@ -78,6 +83,16 @@ def announcements(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _settings_page(request, ProfileForm(initial={"name": request.user.name}), form)
     actions.choose_announcements(request.user, form.cleaned_data["announcements"])
+    messages.success(request, gettext("Saved"))
+    return redirect("settings")
+
+
+@login_required
+@require_POST
+def invisible(request: HttpRequest) -> HttpResponse:
+    form = InvisibleForm(request.POST)
+    form.is_valid()
+    actions.choose_invisible(request.user, is_invisible=form.cleaned_data["is_invisible"])
     messages.success(request, gettext("Saved"))
     return redirect("settings")
 
@@ -106,7 +121,7 @@ def logout(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 def password_reset(request: HttpRequest) -> HttpResponse:
-    """Without a mail server no link can be sent, so the page says who can create one."""
+    """Sends a link to reset the password; without a mail server the page says who can create one."""
     if not project_settings.EMAIL_HOST:
         return render(request, "account/password_reset_by_people.html")
     return allauth_views.password_reset(request)
@@ -130,8 +145,7 @@ def setup(request: HttpRequest, token: str) -> HttpResponse:
         raise Http404(NOT_HERE)
     form = SetupForm(request.POST or None)
     if not form.is_valid():
-        status = 422 if form.is_bound else 200
-        return render(request, "accounts/setup.html", {"form": form}, status=status)
+        return form_page(request, "accounts/setup.html", form)
     try:
         user = setup_actions.set_up(**form.cleaned_data)
     except ActionRefused as refusal:

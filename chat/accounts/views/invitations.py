@@ -19,6 +19,7 @@ from chat.accounts.views.account import sign_in, without_referrer
 from chat.core.errors import ActionRefused
 from chat.models import Invitation
 from chat.web.decorators import login_required, post_action, refuse_with_message
+from chat.web.responses import form_page
 
 
 @without_referrer
@@ -32,9 +33,8 @@ def invite(request: HttpRequest, team_id: UUID) -> HttpResponse:
     if form.is_valid():
         invitation, link = actions.invite(request.user, team, **form.cleaned_data)
         return render(request, "accounts/invited.html", {"invitation": invitation, "link": link})
-    context = {"form": form, "team": team, "teams": access.managed_teams(request.user)}
-    status = 422 if form.is_bound else 200
-    return render(request, "accounts/invite.html", context, status=status)
+    teams = access.managed_teams(request.user)
+    return form_page(request, "accounts/invite.html", form, team=team, teams=teams)
 
 
 @post_action(access.get_invitation, refuse_with_message("people"))
@@ -92,6 +92,4 @@ def _join_as_new_person(request: HttpRequest, found: Invitation) -> HttpResponse
         else:
             sign_in(request, user)
             return redirect("home")
-    status = 422 if form.is_bound else 200
-    context = {"invitation": found, "form": form}
-    return render(request, "accounts/invitation_new.html", context, status=status)
+    return form_page(request, "accounts/invitation_new.html", form, invitation=found)

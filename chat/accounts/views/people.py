@@ -157,7 +157,6 @@ class AccountRow:
 @administrators_only
 @require_GET
 def accounts(request: HttpRequest) -> HttpResponse:
-    """All accounts of the installation."""
     user = request.user
     resettable = set(actions.resettable_people(user).values_list("pk", flat=True))
     rows = [

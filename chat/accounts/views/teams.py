@@ -21,7 +21,7 @@ from chat.web.decorators import login_required
 @dataclass(frozen=True, slots=True)
 class TeamRow:
     team: Team
-    # Of the reader: administrators see teams that they are not in.
+    # The reader's own; None for an administrator who isn't in the team.
     membership: Membership | None
     may_manage: bool
 
@@ -47,4 +47,5 @@ def teams(request: HttpRequest) -> HttpResponse:
         for team in access.teams_with_members(user)
     ]
     status = 422 if form is not None and form.is_bound else 200
-    return render(request, "accounts/teams.html", {"rows": rows, "form": form}, status=status)
+    context = {"rows": rows, "form": form, "guest_of": access.guest_memberships_of(user)}
+    return render(request, "accounts/teams.html", context, status=status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -65,6 +66,7 @@ def _page(request: HttpRequest, form: TokenForm, status: int = 200) -> HttpRespo
     context = {
         "form": form,
         "has_team": form.fields["team"].queryset.exists(),
+        "without_team": partial(access.without_team_text, request.user),
         "rows": open_rows,
         "ended": ended,
     }
@@ -72,9 +74,9 @@ def _page(request: HttpRequest, form: TokenForm, status: int = 200) -> HttpRespo
 
 
 def _rows(user: User) -> tuple[list[TokenRow], list[AccessToken]]:
-    """Those that count or may count again, and those that have ended for good."""
+    """The person's tokens that are valid (usable or without access for now), and those that have ended."""
     mine = AccessToken.objects.filter(user=user).select_related("team")
-    usable = set(AccessToken.objects.usable().filter(user=user).values_list("pk", flat=True))
+    usable = set(access.usable_tokens().filter(user=user).values_list("pk", flat=True))
     rows = [
         TokenRow(token, "" if token.pk in usable else _without_access(token))
         for token in mine

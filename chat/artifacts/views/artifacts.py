@@ -27,9 +27,9 @@ from chat.web.files import code_of, language_of, text_response
 # A longer Markdown text is shown as source, because rendering takes time in proportion to its
 # length.
 PREVIEWED_CHARACTERS = 200_000
-# Longer versions are not compared: a text split into lines takes up to fifty times its memory.
+# Characters up to which versions are compared: a text split into lines takes up to fifty times its
+# memory.
 COMPARED_CHARACTERS = 1_000_000
-IN_FRAME = ("html", "svg")
 
 
 @login_required
@@ -59,7 +59,7 @@ def code(request: HttpRequest, public_id: UUID, number: int) -> HttpResponse:
 def difference(
     request: HttpRequest, public_id: UUID, number: int, other: int | None = None
 ) -> HttpResponse:
-    """What changed between two versions, from the older to the newer. Without ``other`` the version
+    """The changes between two versions, from the older to the newer. Without ``other`` the version
     is compared with the one before it."""
     version = _ARTIFACTS.version(request, public_id, number)
     other = other if other is not None else max(number - 1, 1)

@@ -35,7 +35,7 @@ SALT = "chat.preview"
 
 Kind = Literal["artifact", "mockup"]
 
-# What may be a script. One that is missed does not run; a false match only shows a button too many.
+# Matches possible scripts. One that is missed does not run; a false match shows a needless button.
 _SCRIPT = re.compile(r"<script|\bon[a-z]+\s*=|javascript:", re.IGNORECASE)
 # A language, or the end of a media type or file name.
 _DIAGRAM = re.compile(r"(?:^|[./+-])(?:mermaid|mmd)$", re.IGNORECASE)
@@ -122,7 +122,7 @@ def has_scripts(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ticket:
-    """Who may look at which version, and whether its scripts run."""
+    """The right of one user to look at one version; ``runs`` says whether its scripts run."""
 
     kind: Kind
     public_id: UUID
@@ -225,7 +225,7 @@ def _reporting(body: bytes, ticket: Ticket) -> bytes:
     all."""
     if not ticket.runs:
         return body
-    # After the document type, or a browser would use its quirks mode.
+    # The script follows the document type: before it, browsers would use their quirks mode.
     place = _DOCUMENT_TYPE.match(body)
     at = place.end() if place else 0
     return body[:at] + _reporter() + body[at:]

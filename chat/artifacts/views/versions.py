@@ -1,4 +1,4 @@
-"""What the pages of artifacts and mockups share: both are files with numbered versions."""
+"""Code shared by the pages of artifacts and mockups: both are files with numbered versions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ class Stepper:
 
     @classmethod
     def of(cls, number: int, numbers: Sequence[int], address: Callable[[int], str]) -> Stepper:
-        """``address`` returns the address of a version's page."""
         place = numbers.index(number)
 
         def step(at: int) -> VersionLink | None:

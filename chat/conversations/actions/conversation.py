@@ -1,4 +1,4 @@
-"""Changes of a conversation as a whole: rename, share, delete, stop its answer, choose its tools."""
+"""Changes of a conversation as a whole: rename, delete, stop its answer, choose its tools."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from chat.core.errors import ActionRefused, storage_errors
 from chat.core.text import without_hidden
 from chat.models import (
     AuditEvent,
+    ChangeKind,
     Conversation,
-    Project,
+    ConversationChange,
     Run,
     RunStatus,
     SearchKind,
     Team,
     Tool,
     User,
-    Visibility,
 )
 from chat.models.run import LIVE_STATUSES
 from chat.runs.outcomes import end_unstarted
@@ -55,11 +55,10 @@ def switch_tools(user: User, conversation: Conversation, tools: Iterable[Tool]) 
 
 
 def stop_run(user: User | None, run: Run) -> bool:
-    """Asks for the end of a run. Returns whether it was still live.
+    """Requests the end of a run, and returns whether it was still live.
 
-    A run that nobody has claimed ends here and now; a running one when its runner sees
-    the request, within a second. Where the run is over and its answer has gone on meanwhile,
-    the run that goes on is meant.
+    An unclaimed run ends at once; a running one within a second, when its runner sees the request.
+    If the run is over and another one continues its answer, that one is stopped.
     """
     # Nearly always the run is executing; then a single statement is enough.
     if _ask_running(user, run) or _stop_waiting(user, run):
@@ -89,67 +88,67 @@ def _stop_waiting(user: User | None, run: Run) -> bool:
     return bool(asked) or ended
 
 
-def rename(conversation: Conversation, title: str) -> None:
+def rename(conversation: Conversation, title: str, *, by: User | None = None) -> None:
+    """Sets a person's title."""
     title = without_hidden(" ".join(title.split()))[:200].strip()
     if not title:
         raise ActionRefused(gettext("Enter a title."))
     with transaction.atomic():
-        Conversation.objects.filter(pk=conversation.pk).update(title=title)
+        rows = Conversation.objects.filter(pk=conversation.pk)
+        rows.update(title=title, has_automatic_title=False)
         conversation.touch()
+        if by is not None and title != conversation.title:
+            ConversationChange.objects.record(by, conversation, ChangeKind.RENAMED, name=title)
         conversation.title = title
         index_again(SearchKind.TITLE, conversation)
     notify.publish_after_commit(notify.room_topic(conversation.public_id))
 
 
-def set_visibility(user: User, conversation: Conversation, visibility: str) -> None:
-    """Shares the conversation, with the team or with the people of its project, or makes it private;
-    connections without access are closed."""
-    project = conversation.project
-    if project is not None and visibility != Visibility.PRIVATE:
-        _check_may_share(user, project)
+def replace_automatic_title(conversation_pk: int, title: str) -> bool:
+    """Replaces the title from the first message by a model's. Returns False if it was no longer
+    there: a person's title stays. It is no news."""
+    automatic = Conversation.objects.filter(
+        pk=conversation_pk, has_automatic_title=True, deleted_at__isnull=True
+    )
     with transaction.atomic():
-        # Somebody may have moved it meanwhile, and with that the other readers are others.
-        unmoved = Conversation.objects.filter(pk=conversation.pk, project=conversation.project_id)
-        is_possible = visibility in (Visibility.PRIVATE, conversation.shared_visibility)
-        if not is_possible or not unmoved.update(visibility=Visibility(visibility)):
-            raise ActionRefused(gettext("This conversation was moved. Reload the page."))
-        conversation.touch()
-        if conversation.is_shared:
-            count_withdrawal(conversation.team_id)
-        AuditEvent.objects.record(
-            user,
-            "conversation.set_visibility",
-            subject=conversation.owner,
-            target=str(conversation.public_id),
-            visibility=visibility,
-        )
-    conversation.visibility = visibility
+        if not automatic.update(title=title, has_automatic_title=False):
+            return False
+        conversation = Conversation.objects.get(pk=conversation_pk)
+        conversation.touch_quietly()
+        count_rearrangement(conversation)
+        index_again(SearchKind.TITLE, conversation)
     notify.publish_after_commit(notify.room_topic(conversation.public_id))
-
-
-def _check_may_share(user: User, project: Project) -> None:
-    if not access.may_write_in_project(user, project):
-        raise ActionRefused(
-            gettext("You can’t share with %(project)s, because you can’t write in it.")
-            % {"project": project.name}
-        )
+    return True
 
 
 def count_withdrawal(team_id: int) -> None:
-    """Counts that something that was shared leaves the lists of a team (`chat.live.list_version`)."""
+    """Counts the removal of shared conversations from a team's lists
+    (`chat.conversations.list_version`)."""
     Team.objects.filter(pk=team_id).update(withdrawals=F("withdrawals") + 1)
 
 
+def count_rearrangement(conversation: Conversation) -> None:
+    """Counts a change of place in lists that leaves the conversation's time
+    (`chat.conversations.list_version`). A private one is in the owner's list only."""
+    if access.is_seen_by_others(conversation):
+        teams = Team.objects.filter(pk=conversation.team_id)
+        teams.update(rearrangements=F("rearrangements") + 1)
+    else:
+        owner = User.objects.filter(pk=conversation.owner_id)
+        owner.update(pin_changes=F("pin_changes") + 1)
+
+
 def delete(user: User | None, conversation: Conversation) -> None:
-    """Moves the conversation to the trash and stops its runs. Without a user, because its time is
-    over, which nobody has to answer for."""
+    """Moves the conversation to the trash and stops its runs. Without a user, it has expired."""
     with transaction.atomic():
         present = Conversation.objects.filter(pk=conversation.pk, deleted_at__isnull=True)
         if not present.update(deleted_at=timezone.now()):
             return
-        conversation.touch()
-        if conversation.is_shared:
+        conversation.touch_quietly()
+        if access.is_seen_by_others(conversation):
             count_withdrawal(conversation.team_id)
+        else:
+            count_rearrangement(conversation)
         if user is not None:
             AuditEvent.objects.record(
                 user,

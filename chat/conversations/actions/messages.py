@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -15,29 +15,30 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext
 
 from chat.conversations.titles import title_of
-from chat.core import notify
 from chat.core.errors import ActionRefused, AnswerLive, Overtaken, storage_errors
 from chat.core.prepared import Prepared, PreparedDelete, insert
 from chat.events import JsonObject
-from chat.files.actions import Attachable, attach
+from chat.files.actions import AttachedFile, attach, written
+from chat.mentions.records import store_mentions
 from chat.models import (
     BranchChoice,
     Conversation,
     Message,
     Project,
+    QueuedMessage,
     Role,
     Run,
-    RunStatus,
     SearchKind,
     Team,
     Tool,
     Upstream,
     User,
     Visibility,
+    visibilities,
 )
 from chat.models.run import LIVE_STATUSES
 from chat.models.tree import children_by_parent, path_to, visible_path
-from chat.runs.queue import check_queue_limit
+from chat.runs.admission import Trigger, queue_run
 from chat.search.sources import index
 
 
@@ -60,7 +61,7 @@ _definitions: Prepared[Any] = Prepared(
 
 # Callers have loaded every object through `chat.access` with the right that the action needs.
 
-# In characters; below the limit of request bodies.
+# Characters; below the limit of request bodies.
 TEXT_LIMIT = 1_000_000
 
 
@@ -76,6 +77,18 @@ class ModelChoice:
     notes: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The message below which another one is sent, with facts that the same query has read."""
+
+    message: Message
+    is_live: bool
+    # It had no message below it.
+    is_last: bool
+    # Nothing had been sent with the idempotency key of the message that is sent now.
+    is_key_new: bool
+
+
 def start_conversation(
     user: User,
     place: Team | Project,
@@ -86,45 +99,42 @@ def start_conversation(
     visibility: str = Visibility.PRIVATE,
     expires_in: timedelta | None = None,
     tools: Iterable[Tool] = (),
-    pictures: Sequence[Attachable] = (),
+    attachments: Sequence[AttachedFile] = (),
 ) -> Run:
     """A new conversation with its first message and the run that answers it.
 
-    In a project it is private or shared with the project, elsewhere private or shared with the
-    team. ``tools`` are those of the team that are switched on from the start. With ``expires_in``
-    it is temporary.
+    It is private, or shared with its project or team. ``tools`` are the team's tools that are
+    enabled from the start. With ``expires_in`` it is temporary.
     """
-    _check_text(text)
+    check_text(text)
     project = place if isinstance(place, Project) else None
     team = place.team if isinstance(place, Project) else place
-    if visibility == (Visibility.TEAM if project else Visibility.PROJECT):
+    if visibility not in visibilities(in_project=project is not None):
         raise ActionRefused(gettext("Choose who can read this conversation."))
-    with storage_errors():
-        if earlier := _earlier_run(user, idempotency_key):
-            return earlier
-        try:
-            with transaction.atomic():
-                if project is not None:
-                    _check_project(project)
-                conversation = Conversation.objects.create(
-                    team=team,
-                    owner=user,
-                    visibility=visibility,
-                    project=project,
-                    title=title_of(text),
-                    expires_at=timezone.now() + expires_in if expires_in else None,
-                )
-                index(SearchKind.TITLE, conversation)
-                conversation.tools.set([tool for tool in tools if tool.team_id == team.pk])
-                return _append(
-                    user, conversation, None, text, choice, idempotency_key, pictures=pictures
-                )
-        except IntegrityError:
-            return _winner(user, idempotency_key)
+
+    def start(attached: Sequence[AttachedFile]) -> Run:
+        if project is not None:
+            _check_project(project)
+        conversation = Conversation.objects.create(
+            team=team,
+            owner=user,
+            visibility=visibility,
+            project=project,
+            title=title_of(text),
+            has_automatic_title=True,
+            expires_at=timezone.now() + expires_in if expires_in else None,
+        )
+        index(SearchKind.TITLE, conversation)
+        conversation.tools.set([tool for tool in tools if tool.team_id == team.pk])
+        return _append(
+            user, conversation, None, text, choice, idempotency_key, attachments=attached
+        )
+
+    return _once(user, idempotency_key, start, attachments)
 
 
 def _check_project(project: Project) -> None:
-    """It stays until the transaction ends. Whoever writes may have seen it a moment ago."""
+    """Locks the project until the transaction ends; raises ``ActionRefused`` if it was just deleted."""
     rows = Project.objects.select_for_update(no_key=True).filter(pk=project.pk)
     if rows.first() is None:
         raise ActionRefused(gettext("This project was deleted. Start the conversation elsewhere."))
@@ -138,50 +148,43 @@ def send_message(
     text: str,
     choice: ModelChoice,
     idempotency_key: UUID,
-    pictures: Sequence[Attachable] = (),
-    pictures_of: Message | None = None,
-    is_last: bool = False,
+    attachments: Sequence[AttachedFile] = (),
+    attachments_of: Message | None = None,
+    end: Parent | None = None,
 ) -> Run:
     """Appends a message below ``parent`` and queues the run that answers it.
 
-    The same key gives the same run, however often it is sent. A parent that has newer children
-    simply gets one more: a branch. For who wrote below the end of the conversation
-    (``is_last``) it is refused instead. The pictures of an earlier turn (``pictures_of``) come
-    before the new ones.
+    The same key always gives the same run. A parent with children gets one more: a branch. With
+    ``end``, the parent as `parent_in` has read it, the author wrote at the end of the conversation,
+    and it is refused instead. The attachments of an earlier turn (``attachments_of``) come before the
+    new ones.
     """
-    _check_text(text)
-    is_key_new = parent is not None and parent.is_key_new
-    with storage_errors():
-        if not is_key_new and (earlier := _earlier_run(user, idempotency_key)):
-            return earlier
-        # Afterwards: the answer to the message itself may be the parent, on a page that was loaded since.
-        _check_parent(conversation, parent)
-        try:
-            with transaction.atomic():
-                return _append(
-                    user,
-                    conversation,
-                    parent,
-                    text,
-                    choice,
-                    idempotency_key,
-                    pictures=pictures,
-                    pictures_of=pictures_of,
-                    is_last=is_last,
-                )
-        except IntegrityError:
-            return _winner(user, idempotency_key)
-        except Overtaken:
-            # Perhaps by itself, sent at the same moment.
-            if earlier := _earlier_run(user, idempotency_key):
-                return earlier
-            raise
+    check_text(text)
+
+    def append(attached: Sequence[AttachedFile]) -> Run:
+        # Checked after the key: on a page loaded since, the answer to the message itself may be the
+        # parent.
+        _check_parent(conversation, parent, end)
+        return _append(
+            user,
+            conversation,
+            parent,
+            text,
+            choice,
+            idempotency_key,
+            attachments=attached,
+            attachments_of=attachments_of,
+            end=end,
+        )
+
+    is_key_new = end is not None and end.is_key_new
+    return _once(user, idempotency_key, append, attachments, is_key_new=is_key_new)
 
 
 def edit_message(
     user: User, message: Message, *, text: str, choice: ModelChoice, idempotency_key: UUID
 ) -> Run:
-    """Creates a sibling of a person's message with another text and the same pictures, and queues its answer."""
+    """Creates a sibling of a person's message with another text and the same attachments, and queues its answer."""
     if message.role != Role.USER:
         raise ActionRefused(gettext("Only messages from people can be edited."))
     return send_message(
@@ -191,7 +194,7 @@ def edit_message(
         text=text,
         choice=choice,
         idempotency_key=idempotency_key,
-        pictures_of=message,
+        attachments_of=message,
     )
 
 
@@ -199,18 +202,14 @@ def retry(user: User, answer: Message, *, choice: ModelChoice, idempotency_key: 
     """Creates a sibling of an answer and queues its run."""
     if answer.role != Role.ASSISTANT or answer.parent is None:
         raise ActionRefused(gettext("Only answers can be tried again."))
-    with storage_errors():
-        if earlier := _earlier_run(user, idempotency_key):
-            return earlier
-        try:
-            with transaction.atomic():
-                run = _queue_answer(
-                    user, answer.conversation, answer.parent, choice, idempotency_key
-                )
-                follow_newest(user, run.message)
-                return run
-        except IntegrityError:
-            return _winner(user, idempotency_key)
+    question = answer.parent
+
+    def ask_again(_: Sequence[AttachedFile]) -> Run:
+        run = _queue_answer(user, answer.conversation, question, choice, idempotency_key)
+        follow_newest(user, run.message)
+        return run
+
+    return _once(user, idempotency_key, ask_again)
 
 
 def choose_branch(user: User, message: Message) -> None:
@@ -224,8 +223,8 @@ def choose_branch(user: User, message: Message) -> None:
 
 
 def choose_path(user: User, message: Message, *, is_kept: bool = False) -> None:
-    """From now on this person sees the branch in which ``message`` stands. Where nobody chose
-    otherwise and it is the newest, nothing is written. ``is_kept``: as in `BranchChoice`."""
+    """Selects the branch with ``message`` for this person. Nothing is written if it is the default,
+    the newest. ``is_kept``: as in `BranchChoice`."""
     rows = Message.objects.filter(conversation=message.conversation_id)
     messages = {row.pk: row for row in rows.only("id", "parent_id", "conversation_id")}
     chosen = dict(
@@ -263,21 +262,20 @@ _forget_choice = PreparedDelete(
 
 def parent_in(
     user: User, conversation: Conversation, public_id: UUID | None, *, idempotency_key: UUID
-) -> Message | None:
-    """The message below which another one is sent with this key, with ``is_live``, ``is_last`` and
-    ``is_key_new``. Raises ``ActionRefused``."""
+) -> Parent | None:
+    """The message below which another one is sent with this key. Raises ``ActionRefused``."""
     if public_id is None:
         return None
-    parent = _message_of.first(
+    row = _message_of.first(
         room=conversation.pk, public_id=public_id, person=user.pk, key=idempotency_key
     )
-    if parent is None:
+    if row is None:
         raise ActionRefused(_not_in_conversation())
-    return parent
+    return Parent(message=row, is_live=row.is_live, is_last=row.is_last, is_key_new=row.is_key_new)
 
 
-_message_of: Prepared[Message] = Prepared(
-    lambda room, public_id, person, key: Message.objects.filter(  # type: ignore[no-redef]  # by the annotations
+_message_of: Prepared[Any] = Prepared(
+    lambda room, public_id, person, key: Message.objects.filter(
         conversation=room, public_id=public_id
     ).annotate(
         is_live=Exists(Run.objects.filter(message=OuterRef("pk"), status__in=LIVE_STATUSES)),
@@ -290,7 +288,7 @@ _message_of: Prepared[Message] = Prepared(
 # --- steps -----------------------------------------------------------------------
 
 
-def _check_text(text: str) -> None:
+def check_text(text: str) -> None:
     if not text.strip():
         raise ActionRefused(gettext("Enter a message."))
     if len(text) > TEXT_LIMIT:
@@ -306,16 +304,19 @@ def _not_in_conversation() -> str:
     )
 
 
-def _check_parent(conversation: Conversation, parent: Message | None) -> None:
+def _check_parent(conversation: Conversation, parent: Message | None, end: Parent | None) -> None:
     if parent is None:
         return
     if parent.conversation_id != conversation.pk or parent.role != Role.ASSISTANT:
         raise ActionRefused(_not_in_conversation())
-    is_live = parent.is_live
-    if is_live is None:
+    if end is not None:
+        is_live = end.is_live
+    else:
         is_live = Run.objects.filter(message=parent, status__in=LIVE_STATUSES).exists()
     if is_live:
-        raise AnswerLive(gettext("The answer above isn’t finished yet. Wait for it, or stop it."))
+        raise AnswerLive(
+            gettext("The answer above isn’t finished yet. Wait for it to finish, or stop it.")
+        )
 
 
 def _earlier_run(user: User, idempotency_key: UUID) -> Run | None:
@@ -332,12 +333,31 @@ def _runs_with_key(person: Any, key: Any) -> QuerySet[Run]:
 _run_with_key = Prepared(lambda person, key: _runs_with_key(person, key)[:1])
 
 
-def _winner(user: User, idempotency_key: UUID) -> Run:
-    """The run of the concurrent request that inserted the same key first."""
-    run = _earlier_run(user, idempotency_key)
-    if run is None:
-        raise ActionRefused(gettext("Someone else already sent this message. Reload the page."))
-    return run
+def _once(
+    user: User,
+    key: UUID,
+    create: Callable[[Sequence[AttachedFile]], Run],
+    attachments: Sequence[AttachedFile] = (),
+    *,
+    is_key_new: bool | None = False,
+) -> Run:
+    """The run that has this key; if there is none, the one that ``create`` makes, in a transaction, with the
+    attachments. ``is_key_new``: the caller knows that there was none."""
+    with storage_errors():
+        if not is_key_new and (earlier := _earlier_run(user, key)):
+            return earlier
+        try:
+            with written(attachments) as stored, transaction.atomic():
+                return create(stored)
+        except (IntegrityError, Overtaken) as error:
+            # A concurrent request may have inserted the same key first.
+            if earlier := _earlier_run(user, key):
+                return earlier
+            if isinstance(error, Overtaken):
+                raise
+            raise ActionRefused(
+                gettext("Someone else already sent this message. Reload the page.")
+            ) from None
 
 
 def _append(
@@ -348,15 +368,16 @@ def _append(
     choice: ModelChoice,
     idempotency_key: UUID,
     *,
-    pictures: Sequence[Attachable] = (),
-    pictures_of: Message | None = None,
-    is_last: bool = False,
+    attachments: Sequence[AttachedFile] = (),
+    attachments_of: Message | None = None,
+    end: Parent | None = None,
 ) -> Run:
     known_revision = conversation.revision
     revision = _remember(conversation, choice)
     is_unchanged = revision == known_revision + 1
-    if is_last and parent is not None:
-        _check_is_last(parent, is_unchanged=is_unchanged)
+    has_queue = conversation.context is None or conversation.context.has_queue
+    if end is not None and not (is_unchanged and end.is_last and not has_queue):
+        _check_is_last(end.message)
     message = insert(
         Message(
             conversation=conversation,
@@ -368,12 +389,14 @@ def _append(
             revision=revision,
         )
     )
-    attach(message, user, pictures, earlier=pictures_of)
+    attach(message, user, attachments, earlier=attachments_of)
     index(SearchKind.MESSAGE, message)
-    # Where there was no message below the parent, none of them can have been chosen.
-    if not (is_unchanged and parent is not None and parent.is_last):
+    store_mentions(user, conversation, message)
+    # A parent without children had no child to choose.
+    if not (is_unchanged and end is not None and end.is_last):
         follow_newest(user, message)
-    has_no_tools = is_unchanged and conversation.has_tools is False
+    context = conversation.context if is_unchanged else None
+    has_no_tools = context is not None and not context.has_tools
     return _queue_answer(
         user,
         conversation,
@@ -385,14 +408,13 @@ def _append(
     )
 
 
-def _check_is_last(parent: Message, *, is_unchanged: bool) -> None:
-    """Raises ``Overtaken``. Call after the conversation has changed: whoever sends to it at the same
-    moment waits until then. What was read with the parent holds where the conversation
-    ``is_unchanged`` since it was read."""
-    if is_unchanged and parent.is_last:
-        return
+def _check_is_last(parent: Message) -> None:
+    """Raises ``Overtaken``. Call after the conversation has changed: concurrent senders wait until
+    then."""
     followers = Message.objects.filter(parent=parent).select_related("author")
-    follower = followers.order_by("pk").last()
+    # Queued messages follow the newest version of an answer, so all versions count.
+    queued = QueuedMessage.objects.filter(after__parent=parent.parent_id).select_related("author")
+    follower = followers.order_by("pk").last() or queued.first()
     if follower is not None:
         name = follower.author.name if follower.author else gettext("Someone")
         raise Overtaken(
@@ -423,26 +445,20 @@ def _queue_answer(
 ) -> Run:
     """``tools``: those of the conversation, if the caller knows them."""
     revision = revision or _remember(conversation, choice)
-    check_queue_limit(user)
     answer = insert(
         Message(conversation=conversation, parent=question, role=Role.ASSISTANT, revision=revision)
     )
-    run = insert(
-        Run(
-            conversation=conversation,
-            message=answer,
-            upstream=choice.upstream,
-            model=choice.model,
-            system_prompt=choice.system_prompt,
-            # The server's own defaults, where the person chose nothing else.
-            parameters={**choice.upstream.parameters, **choice.parameters},
-            tools=definitions_of(conversation) if tools is None else list(tools),
-            requested_by=user,
-            idempotency_key=idempotency_key,
-            status=RunStatus.QUEUED,
-            notes=list(choice.notes),
-        )
+    run = Run(
+        conversation=conversation,
+        message=answer,
+        upstream=choice.upstream,
+        model=choice.model,
+        system_prompt=choice.system_prompt,
+        # The server's own defaults, where the person chose nothing else.
+        parameters={**choice.upstream.parameters, **choice.parameters},
+        tools=definitions_of(conversation) if tools is None else list(tools),
+        requested_by=user,
+        idempotency_key=idempotency_key,
+        notes=list(choice.notes),
     )
-    notify.publish_after_commit(notify.QUEUED)
-    notify.publish_after_commit(notify.room_topic(conversation.public_id))
-    return run
+    return queue_run(run, Trigger.MESSAGE)

@@ -18,8 +18,17 @@ from chat.conversations import composer, page
 from chat.conversations.actions import conversation as conversation_actions
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.forms import KeyForm, SendForm, WordsForm
-from chat.conversations.transcript import last_page, page_around, read_path
-from chat.core.errors import ActionRefused, InvalidForm, KeyReused, storage_errors
+from chat.conversations.page_parts import enqueue_message
+from chat.conversations.paths import read_path
+from chat.conversations.transcript import last_page, page_around
+from chat.core.errors import (
+    ActionRefused,
+    AnswerLive,
+    InvalidForm,
+    KeyReused,
+    Overtaken,
+    storage_errors,
+)
 from chat.events import Result
 from chat.files.actions import read_attachments, shows
 from chat.live.snapshot import render_part
@@ -42,7 +51,7 @@ def source_of(answer: Message) -> str:
 
 def _result_of(run: Run) -> Result:
     result = events.decode_result(run.result) if run.result else None
-    # What divides its texts is only in the log.
+    # Only the log has the boundaries between its texts.
     if result is None or result.ext.artifacts or result.ext.mockups:
         return fold(divided(read_events(run)))
     return result
@@ -58,26 +67,36 @@ def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     if not form.is_valid():
         raise InvalidForm(form.first_error())
     said = form.cleaned_data
-    pictures = read_attachments(said["project_files"], request.FILES.getlist("pictures"))
-    run = message_actions.send_message(
-        request.user,
-        conversation,
-        parent=message_actions.parent_in(
-            request.user, conversation, said["parent"], idempotency_key=said["key"]
-        ),
-        text=said["text"],
-        choice=form.model_choice(),
-        idempotency_key=said["key"],
-        pictures=pictures,
-        # Only pages that show the conversation send the answer above.
-        is_last=said["parent"] is not None,
+    attachments = read_attachments(said["project_files"], request.FILES.getlist("pictures"))
+    # Only pages that show the conversation send the answer above.
+    parent = message_actions.parent_in(
+        request.user, conversation, said["parent"], idempotency_key=said["key"]
     )
+    words: dict[str, Any] = {
+        "text": said["text"],
+        "choice": form.model_choice(),
+        "idempotency_key": said["key"],
+        "attachments": attachments,
+    }
+    try:
+        run = message_actions.send_message(
+            request.user,
+            conversation,
+            parent=parent.message if parent else None,
+            end=parent,
+            **words,
+        )
+    except (AnswerLive, Overtaken):
+        if parent is None:
+            raise
+        enqueue_message()(request.user, conversation, parent=parent.message, **words)
+        return page.accepted(request, conversation)
     if run.is_repeated and not (
-        page.says(run, said["text"], within=conversation) and shows(run, pictures)
+        page.says(run, said["text"], within=conversation) and shows(run, attachments)
     ):
         raise KeyReused(page.SAID_OTHERWISE)
     note_begun(request, run)
-    return page.sent(request, conversation, run, has_pictures=bool(pictures))
+    return page.sent(request, conversation, run, parent=parent, has_attachments=bool(attachments))
 
 
 def upstreams_of_choice(request: HttpRequest, conversation: Conversation) -> list[Upstream]:
@@ -175,7 +194,7 @@ def retry(request: HttpRequest, answer: Message) -> HttpResponse:
 
 
 @post_action(access.get_message, page.refuse_beside())
-def show(request: HttpRequest, message: Message) -> HttpResponse:
+def show_version(request: HttpRequest, message: Message) -> HttpResponse:
     """Selects the version that this person sees. People who only read may do that, too."""
     message_actions.choose_branch(request.user, message)
     return page.accepted(request, message.conversation)

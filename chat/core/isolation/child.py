@@ -1,4 +1,4 @@
-"""The child's side: runs one reader over one file, under limits, and writes what it gives to a pipe.
+"""The child's side: runs one reader over one file, under limits, and writes its output to a pipe.
 
 It is started with an empty environment and knows no setting, no database and no key. The reader is a
 function ``(file, order) -> iterator of bytes``; each of these becomes one frame. The call itself may
@@ -65,19 +65,19 @@ def main() -> None:
 
 
 def _be_expendable() -> None:
-    """Others go first on the processor, and nobody but this process when the machine runs out of
+    """Gives this process the lowest priority, and makes it the first to be killed without
     memory."""
     os.nice(10)
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
     except OSError:
-        # Not Linux, or nothing that this user may set.
+        # The system isn't Linux, or this user may not set it.
         pass
 
 
 def _limit(memory_bytes: int, cpu_seconds: int) -> None:
-    """Gives up everything that reading doesn't need. What the reader uses is imported before."""
+    """Gives up everything that reading doesn't need; the reader's modules are already imported."""
     limits = {
         resource.RLIMIT_CORE: (0, 0),
         # Bytes of a file that it writes. A pipe is no file.
@@ -98,8 +98,6 @@ def _limit(memory_bytes: int, cpu_seconds: int) -> None:
 
 
 class _ParentFile(RangedFile):
-    """The parent's file."""
-
     def read_range(self, offset: int, length: int) -> bytes:
         _write(READ, PIECE.pack(offset, min(length, PIECE_BYTES)))
         return _read_reply()
@@ -134,7 +132,7 @@ def _read_exactly(length: int) -> bytes:
 
 
 def _place_of(error: Exception) -> bytes:
-    """The kind of an error and where it was raised; not its text, in which the file may stand."""
+    """The kind and place of an error, without its text, which may quote the file."""
     steps = traceback.extract_tb(error.__traceback__)[-8:]
     places = [f"{os.path.basename(step.filename)}:{step.lineno} {step.name}" for step in steps]
     return f"{type(error).__name__} {' < '.join(reversed(places))}".encode()

@@ -36,8 +36,8 @@ _START = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``wait_seconds`` is the time for which the parent waits for the child, all waits together: what
-    the parent does with an item takes no time from it."""
+    """``wait_seconds`` limits the sum of the parent's waits for the child, without the time that
+    the parent works."""
 
     memory_bytes: int
     cpu_seconds: int
@@ -120,10 +120,12 @@ class _Reading:
         self._check = check
         self._left_seconds = limits.wait_seconds
         self._left_bytes = limits.output_bytes
+        self._asked_at = monotonic()
 
     def items(self) -> Iterator[bytes]:
         limits = self._limits
         while True:
+            self._ask()
             kind, length = child.HEAD.unpack(self._receive(child.HEAD.size))
             self._left_bytes -= length if kind != child.READ else 0
             if length > limits.frame_bytes or self._left_bytes < 0:
@@ -179,10 +181,16 @@ class _Reading:
             self._left_seconds -= monotonic() - began
             if is_ready:
                 return
-            if self._check is not None:
-                self._check()
+            self._ask()
             if self._left_seconds < 0:
                 raise self._killed("time")
+
+    def _ask(self) -> None:
+        """Calls the caller's check about twice a second, also while the child writes all the
+        time."""
+        if self._check is not None and monotonic() - self._asked_at >= CHECK_SECONDS:
+            self._check()
+            self._asked_at = monotonic()
 
     def _died(self) -> ChildKilled:
         """The child has closed its end of the pipe, so it ends or has ended."""

@@ -1,8 +1,10 @@
-"""The system calls that a child has given up: new files, connections, processes, signals.
+"""The system calls that are left to a child: those that move bytes through its pipes, manage its own memory
+and end it.
 
-They are given up by a filter of the kernel (Linux on x86-64 and ARM64), which can't be removed again. On other
-systems the limit of open files remains: without a new descriptor there is neither a file nor a connection.
-Source: the kernel's Documentation/userspace-api/seccomp_filter.rst, numbers from its syscall tables.
+A filter of the kernel (Linux on x86-64 and ARM64), which can't be removed again, refuses all
+others: a list of dangerous calls could be incomplete. On other systems the limit of open files
+remains: without a new descriptor there is neither a file nor a connection. Source: the kernel's
+Documentation/userspace-api/seccomp_filter.rst, numbers from its syscall tables.
 """
 
 from __future__ import annotations
@@ -19,88 +21,105 @@ _PR_SET_NO_NEW_PRIVS = 38
 _MODE_FILTER = 2
 
 # Instructions of the classic packet filter: load a word, compare it, return.
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
 _ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050001  # the last one with EPERM
 # Offsets in the kernel's `seccomp_data`.
 _NUMBER, _MACHINE = 0, 4
-# Numbers from here on are those of the x32 interface, which nothing here uses.
-_X32 = 0x40000000
 
-# io_uring can do what the others do, so it belongs to them.
-_SINCE_2019 = {
-    "io_uring_setup": 425,
-    "pidfd_send_signal": 424,
-    "pidfd_open": 434,
-    "clone3": 435,
-    "openat2": 437,
-    "pidfd_getfd": 438,
-}
+# Numbers that both machines share, because they are younger than the second one.
+_SINCE_2019 = {"futex_wake": 454, "futex_wait": 455, "futex_requeue": 456}
 _CALLS: dict[str, tuple[int, dict[str, int]]] = {
     "x86_64": (
         0xC000003E,
         {
-            "open": 2,
-            "socket": 41,
-            "connect": 42,
-            "accept": 43,
-            "sendto": 44,
-            "sendmsg": 46,
-            "bind": 49,
-            "listen": 50,
-            "socketpair": 53,
-            "clone": 56,
-            "fork": 57,
-            "vfork": 58,
-            "execve": 59,
-            "kill": 62,
-            "rename": 82,
-            "creat": 85,
-            "unlink": 87,
-            "ptrace": 101,
-            "tkill": 200,
-            "tgkill": 234,
-            "openat": 257,
-            "unlinkat": 263,
-            "renameat": 264,
-            "accept4": 288,
-            "prlimit64": 302,
-            "process_vm_readv": 310,
-            "process_vm_writev": 311,
-            "renameat2": 316,
-            "memfd_create": 319,
-            "bpf": 321,
-            "execveat": 322,
+            "read": 0,
+            "write": 1,
+            "close": 3,
+            "fstat": 5,
+            "poll": 7,
+            "lseek": 8,
+            "mmap": 9,
+            "mprotect": 10,
+            "munmap": 11,
+            "brk": 12,
+            "rt_sigaction": 13,
+            "rt_sigprocmask": 14,
+            "rt_sigreturn": 15,
+            "readv": 19,
+            "writev": 20,
+            "select": 23,
+            "sched_yield": 24,
+            "mremap": 25,
+            "madvise": 28,
+            "pause": 34,
+            "nanosleep": 35,
+            "getpid": 39,
+            "exit": 60,
+            "gettimeofday": 96,
+            "getrusage": 98,
+            "times": 100,
+            "sigaltstack": 131,
+            "gettid": 186,
+            "time": 201,
+            "futex": 202,
+            "sched_getaffinity": 204,
+            "restart_syscall": 219,
+            "clock_gettime": 228,
+            "clock_getres": 229,
+            "clock_nanosleep": 230,
+            "exit_group": 231,
+            "pselect6": 270,
+            "ppoll": 271,
+            "set_robust_list": 273,
+            "getcpu": 309,
+            "getrandom": 318,
+            "membarrier": 324,
+            "rseq": 334,
             **_SINCE_2019,
         },
     ),
     "aarch64": (
         0xC00000B7,
         {
-            "unlinkat": 35,
-            "renameat": 38,
-            "openat": 56,
-            "ptrace": 117,
-            "kill": 129,
-            "tkill": 130,
-            "tgkill": 131,
-            "socket": 198,
-            "socketpair": 199,
-            "bind": 200,
-            "listen": 201,
-            "accept": 202,
-            "connect": 203,
-            "sendto": 206,
-            "sendmsg": 211,
-            "clone": 220,
-            "execve": 221,
-            "accept4": 242,
-            "prlimit64": 261,
-            "process_vm_readv": 270,
-            "process_vm_writev": 271,
-            "renameat2": 276,
-            "memfd_create": 279,
-            "bpf": 280,
-            "execveat": 281,
+            "close": 57,
+            "lseek": 62,
+            "read": 63,
+            "write": 64,
+            "readv": 65,
+            "writev": 66,
+            "pselect6": 72,
+            "ppoll": 73,
+            "fstat": 80,
+            "exit": 93,
+            "exit_group": 94,
+            "futex": 98,
+            "set_robust_list": 99,
+            "nanosleep": 101,
+            "clock_gettime": 113,
+            "clock_getres": 114,
+            "clock_nanosleep": 115,
+            "sched_getaffinity": 123,
+            "sched_yield": 124,
+            "restart_syscall": 128,
+            "sigaltstack": 132,
+            "rt_sigaction": 134,
+            "rt_sigprocmask": 135,
+            "rt_sigreturn": 139,
+            "times": 153,
+            "getrusage": 165,
+            "getcpu": 168,
+            "gettimeofday": 169,
+            "getpid": 172,
+            "gettid": 178,
+            "brk": 214,
+            "munmap": 215,
+            "mremap": 216,
+            "mmap": 222,
+            "mprotect": 226,
+            "madvise": 233,
+            "getrandom": 278,
+            "membarrier": 283,
+            "rseq": 293,
             **_SINCE_2019,
         },
     ),
@@ -118,7 +137,7 @@ def end_with_parent() -> None:
 
 
 def shut_off() -> bool:
-    """Gives up the calls above. Whether the kernel enforces it."""
+    """Gives up all calls but those above. Whether the kernel enforces it."""
     known = _CALLS.get(platform.machine()) if sys.platform == "linux" else None
     if known is None:
         return False
@@ -132,18 +151,18 @@ def shut_off() -> bool:
 
 
 def _filter(machine: int, calls: dict[str, int]) -> bytes:
-    """The program: another machine's calls kill, those above fail, everything else is allowed."""
-    refused = sorted(set(calls.values()))
+    """The program: another machine's calls kill, those above are allowed, everything else fails. Also the
+    calls of x32, whose numbers are far above."""
+    allowed = sorted(calls.values())
     steps = [
         (_LOAD, 0, 0, _MACHINE),
         (_EQUAL, 1, 0, machine),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER),
-        (_AT_LEAST, len(refused) + 1, 0, _X32),
-        # A jump over the comparisons that follow and over the permission.
-        *((_EQUAL, len(refused) - place, 0, call) for place, call in enumerate(refused)),
-        (_RETURN, 0, 0, _ALLOW),
+        # A jump over the comparisons that follow and over the refusal.
+        *((_EQUAL, len(allowed) - place, 0, call) for place, call in enumerate(allowed)),
         (_RETURN, 0, 0, _REFUSE),
+        (_RETURN, 0, 0, _ALLOW),
     ]
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 

@@ -16,7 +16,7 @@ _NO_REASON = gettext_noop("The server’s tool failed without giving a reason.")
 
 def read_citation(citation: JsonObject) -> Citation:
     """The ``start`` and ``end`` of a citation are positions in the answer; the position in the
-    source stays in the citation. What is encrypted is only sent back with the text."""
+    source stays in the citation. Encrypted members are only sent back with the text."""
     source = citation.get("source")
     url = text_of(citation, "url") or (source if isinstance(source, str) else "")
     title = text_of(citation, "title") or text_of(citation, "document_title")
@@ -79,7 +79,7 @@ def read_counts(usage: JsonObject) -> tuple[int | None, int | None]:
 
 
 class AnswerState(Struct, kw_only=True, eq=False):
-    """What the blocks of one answer share.
+    """The state shared by the blocks of one answer.
 
     ``calls`` are those that the upstream runs, by id. ``name`` becomes part of generated call ids.
     ``resting`` is a text whose block has ended, and which the next block may continue.
@@ -111,12 +111,13 @@ class ContentBlock:
     text_member: ClassVar[str] = ""
     # The item with the block's text, if it has one.
     item: Item | None = None
+    # Whether the block can be sent back; some are complete in their start.
+    is_whole = False
 
     def __init__(self, answer: AnswerState, data: JsonObject) -> None:
         self.answer = answer
         self.tracker = answer.tracker
         self.data = data
-        self.is_whole = False
         # The text in the block's start, which the first delta of some gateways repeats.
         self.opening = ""
 
@@ -145,7 +146,7 @@ class ContentBlock:
         self.is_whole = is_complete
 
     def break_off(self) -> None:
-        """The answer ended inside the block. The tracker closes the items."""
+        """Ends a block in which the answer broke off. The tracker closes the items."""
 
     def native(self) -> JsonObject | None:
         """The block as the upstream would have sent it as a whole; ``None`` if it cannot be sent
@@ -203,7 +204,7 @@ class TextBlock(ContentBlock):
             self.decide()
 
     def decide(self, *, is_followed: bool = False) -> None:
-        """The rest of this block is text."""
+        """Treats the rest of this block as text."""
         if self._splitter is None:
             return
         self._say(self._splitter.close(is_followed=is_followed))
@@ -263,7 +264,7 @@ class TextBlock(ContentBlock):
         self._to = self._cut()
 
     def _cut(self) -> int:
-        """Where this block begins or ends in the pieces of its item."""
+        """The place in the item's pieces where this block begins or ends."""
         self.item.kept_pieces = len(self.item.pieces)
         return self.item.kept_pieces
 
@@ -328,6 +329,7 @@ class ThinkingBlock(ContentBlock):
 
 class RedactedBlock(ContentBlock):
     item: Item
+    is_whole = True
 
     def start(self) -> None:
         self.item = self.tracker.open_block("reasoning", reasoning="hidden")
@@ -336,6 +338,3 @@ class RedactedBlock(ContentBlock):
     def stop(self, *, is_complete: bool = True) -> None:
         super().stop(is_complete=is_complete)
         self.tracker.close(self.item)
-
-    def native(self) -> JsonObject | None:
-        return self.data

@@ -1,17 +1,13 @@
 """The Messages API: requests, and the parser of answers."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar, cast
 
-import msgspec
-
 from chat.dialects.anthropic_messages.parser import AnthropicParser
-from chat.dialects.anthropic_messages.request import DECLARED, build_body
-from chat.dialects.base import AssistantTurn, Dialect, Parser, Prompt, UpstreamRequest
-from chat.dialects.parameters import Parameter, read_options
-from chat.dialects.reading import scrub
+from chat.dialects.anthropic_messages.request import DECLARED, accepted, build_body
+from chat.dialects.base import AssistantTurn, Dialect, Image, Parser, Prompt, Text, UpstreamRequest
+from chat.dialects.parameters import Parameter, Values, read_options
 from chat.dialects.thinking import Mode
 from chat.events import ErrorInfo
 from chat.events.translation import gettext_noop
@@ -23,7 +19,7 @@ SIGNATURES_LEFT_OUT = gettext_noop(
 
 # "max_tokens: 90000 > 64000, which is the maximum allowed number of output tokens for …"
 _LIMIT = re.compile(r"max_tokens\D{0,20}\d+\s*>\s*(\d+)")
-# In the order of the search: the first one that the refusal names is left out.
+# These are tried in this order: the first one that the refusal names is left out.
 _DISPENSABLE = (
     "temperature",
     "top_p",
@@ -41,14 +37,15 @@ class AnthropicMessagesDialect(Dialect):
         "Anthropic’s Messages API, also offered by Friendli, Fireworks, LM Studio and others. "
         "The address usually ends in /v1. Choose the provider in the advanced options."
     )
+    path: ClassVar[str] = "/messages"
     # Without this, Anthropic sends twenty models at a time; other servers have no pages.
     models_path: ClassVar[str] = "/models?limit=1000"
     takes_tools: ClassVar[bool] = True
-    takes_images: ClassVar[bool] = True
+    takes_parts = frozenset({Text, Image})
     parameters: ClassVar[tuple[Parameter, ...]] = DECLARED.parameters
     options: ClassVar[tuple[Parameter, ...]] = DECLARED.options
 
-    def headers(self, key: str, options: Mapping[str, object] | None = None) -> dict[str, str]:
+    def headers(self, key: str, options: Values | None = None) -> dict[str, str]:
         values = read_options(self.options, options or {})
         found = {"anthropic-version": str(values["version"])}
         for name, header in (("beta", "anthropic-beta"), ("friendli_team", "X-Friendli-Team")):
@@ -59,15 +56,17 @@ class AnthropicMessagesDialect(Dialect):
             found |= _credential(key, values)
         return found
 
+    def parameters_for(self, options: Values) -> tuple[Parameter, ...]:
+        return accepted(options)
+
     def request(self, prompt: Prompt) -> UpstreamRequest:
         body, notes = build_body(prompt)
+        notes += self.left_out(prompt)
         if prompt.options.get("without_signatures"):
             notes.append(SIGNATURES_LEFT_OUT)
-        return UpstreamRequest(
-            path="/messages", body=msgspec.json.encode(scrub(body)), notes=tuple(notes)
-        )
+        return self.sent(body, notes)
 
-    def parser(self, *, model: str, endpoint: str = "", options: Mapping[str, object]) -> Parser:
+    def parser(self, *, model: str, endpoint: str = "", options: Values) -> Parser:
         return AnthropicParser(
             dialect=self.name,
             model=model,
@@ -91,7 +90,7 @@ class AnthropicMessagesDialect(Dialect):
         return _without_parameter(prompt, text)
 
 
-def _credential(key: str, options: Mapping[str, object]) -> dict[str, str]:
+def _credential(key: str, options: Values) -> dict[str, str]:
     auth = options["auth"]
     if auth == "auto":
         is_theirs = options["server"] == "anthropic" or key.startswith("sk-ant-")

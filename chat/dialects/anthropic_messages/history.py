@@ -5,16 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from chat.dialects.anthropic_messages.tool_blocks import RESULT_SUFFIX
-from chat.dialects.base import AssistantTurn, Image, Prompt, UserTurn
-from chat.dialects.history import (
-    NO_ANSWER,
-    PICTURES_LEFT_OUT,
-    is_run_by_client,
-    item_text,
-    replies_text,
-)
+from chat.dialects.base import PARTS_LEFT_OUT, AssistantTurn, Image, Prompt, UserTurn
+from chat.dialects.history import NO_ANSWER, answered_calls, exchanges, replies_text
 from chat.dialects.stream import objects_of, text_of
-from chat.events import JsonObject, OutputItem, Result, ToolCallItem
+from chat.events import JsonObject, Result, ToolCallItem
 from chat.events.translation import gettext_noop
 
 # The text of a message that has none: the API refuses empty text.
@@ -31,7 +25,7 @@ THINKING = frozenset(("thinking", "redacted_thinking"))
 _SERVER_CALLS = frozenset(("server_tool_use", "mcp_tool_use"))
 _PICTURES = frozenset(("image/jpeg", "image/png", "image/gif", "image/webp"))
 _CALLS = frozenset(("tool_use", "tool_result"))
-# Servers that accept fewer types of blocks than Anthropic does.
+# Servers that accept fewer types of blocks than Anthropic.
 _TAKEN: Mapping[str, frozenset[str]] = {
     "fireworks": _CALLS | THINKING | {"text", "image", "document"},
     "friendli": _CALLS | {"text", "image", "thinking"},
@@ -60,7 +54,7 @@ class _Builder:
         else:
             self.messages.append({"role": role, "content": list(content)})
 
-    def note(self, text: str) -> None:
+    def add_note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
 
@@ -126,18 +120,18 @@ def _complete(builder: _Builder, *, is_paused: bool) -> None:
 
 
 def _question(turn: UserTurn, builder: _Builder) -> list[JsonObject]:
-    pictures = [_picture(image) for image in turn.images if _is_taken(image, builder)]
+    pictures = [_picture(image) for image in turn.parts_of(Image) if _is_taken(image, builder)]
     text = [_text(turn.text)] if turn.text.strip() else []
     return [*pictures, *text] or [_text(NO_TEXT)]
 
 
 def _is_taken(image: Image, builder: _Builder) -> bool:
     if not builder.takes_pictures:
-        builder.note(PICTURES_LEFT_OUT)
+        builder.add_note(PARTS_LEFT_OUT[Image])
         return False
     if image.media_type in _PICTURES:
         return True
-    builder.note(PICTURE_LEFT_OUT.format(image.media_type))
+    builder.add_note(PICTURE_LEFT_OUT.format(image.media_type))
     return False
 
 
@@ -155,13 +149,14 @@ def _text(text: str) -> JsonObject:
 
 def _add_answer(turn: AssistantTurn, builder: _Builder, *, is_going_on: bool) -> None:
     if turn.result.ext.stop.raw == "refusal":
-        builder.note(REFUSED_LEFT_OUT)
+        builder.add_note(REFUSED_LEFT_OUT)
         return
     native = _native_of(turn)
     if native is not None:
         _add_native(native, turn.result, builder, is_going_on=is_going_on)
     else:
-        _add_rebuilt(turn.result, builder)
+        for texts, calls in exchanges(turn.result):
+            _add_exchange(texts or ([] if calls else [NO_ANSWER]), calls, builder)
 
 
 def _native_of(turn: UserTurn | AssistantTurn) -> list[JsonObject] | None:
@@ -179,7 +174,7 @@ def _add_native(
 ) -> None:
     """The blocks as they were received. A call of ours is only sent back with its result, and so is
     a call of the upstream, unless the upstream is to continue with it."""
-    answered = {call.call_id: call for call in _answered_calls(result.output)}
+    answered = {call.call_id: call for call in answered_calls(result)}
     content = [
         block for block in native if _goes_back(block, builder, answered, is_going_on=is_going_on)
     ]
@@ -209,28 +204,7 @@ def _goes_back(
     return True
 
 
-def _add_rebuilt(result: Result, builder: _Builder) -> None:
-    """The answer from its items: reasoning is left out, results of calls that an upstream ran
-    become text, calls of ours keep their results."""
-    texts: list[JsonObject] = []
-    calls: list[ToolCallItem] = []
-    has_anything = False
-    for item in result.output:
-        if isinstance(item, ToolCallItem) and is_run_by_client(item):
-            calls += [item] if item.output is not None else []
-            continue
-        text = item_text(item).strip()
-        if not text:
-            continue
-        if calls:
-            _add_exchange(texts, calls, builder)
-            texts, calls, has_anything = [], [], True
-        texts.append(_text(text))
-    if texts or calls or not has_anything:
-        _add_exchange(texts or ([] if calls else [_text(NO_ANSWER)]), calls, builder)
-
-
-def _add_exchange(texts: list[JsonObject], calls: list[ToolCallItem], builder: _Builder) -> None:
+def _add_exchange(texts: list[str], calls: list[ToolCallItem], builder: _Builder) -> None:
     identities = [_identity(call, builder) for call in calls]
     uses = [
         {
@@ -241,7 +215,7 @@ def _add_exchange(texts: list[JsonObject], calls: list[ToolCallItem], builder: _
         }
         for call, identity in zip(calls, identities, strict=True)
     ]
-    builder.add("assistant", [*texts, *uses])
+    builder.add("assistant", [*map(_text, texts), *uses])
     results = [
         _result_block(call, identity) for call, identity in zip(calls, identities, strict=True)
     ]
@@ -266,14 +240,6 @@ def _result_block(call: ToolCallItem, identity: str) -> JsonObject:
     if call.status == "failed":
         block["is_error"] = True
     return block
-
-
-def _answered_calls(output: list[OutputItem]) -> list[ToolCallItem]:
-    return [
-        item
-        for item in output
-        if isinstance(item, ToolCallItem) and item.output is not None and is_run_by_client(item)
-    ]
 
 
 # --- what the request needs to know of them ---------------------------------------------

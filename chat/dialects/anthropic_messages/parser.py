@@ -1,22 +1,28 @@
 """The stream of the Messages API, as Anthropic, Friendli, Fireworks and LM Studio send it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from chat.dialects.anthropic_messages.blocks import (
     AnswerState,
     ContentBlock,
+    RedactedBlock,
+    TextBlock,
+    ThinkingBlock,
     read_counts,
 )
 from chat.dialects.anthropic_messages.tool_blocks import ToolUseBlock, block_of, missing_start
-from chat.dialects.errors import error_of, is_bare_error
+from chat.dialects.errors import error_of
 from chat.dialects.finish_reasons import reason_of, status_of
 from chat.dialects.reading import scrub
 from chat.dialects.stream import (
     CALLS_WAIT,
+    EventRule,
     StreamParser,
     count_of,
     object_of,
     objects_of,
+    reads,
+    says_error,
     text_of,
     whole_of,
 )
@@ -38,15 +44,6 @@ from chat.events.translation import gettext_noop
 
 NO_ANSWER_MESSAGE = gettext_noop("The server sent no answer.")
 
-# The known members of each payload; all others are kept and counted.
-_MEMBERS: Mapping[str, frozenset[str]] = {
-    "message_start": frozenset(("message",)),
-    "content_block_start": frozenset(("index", "content_block")),
-    "content_block_delta": frozenset(("index", "delta")),
-    "content_block_stop": frozenset(("index",)),
-    "message_delta": frozenset(("delta", "usage", "context_management")),
-    "message_stop": frozenset(),
-}
 _MESSAGE_MEMBERS = frozenset(
     (
         *("id", "type", "role", "model", "content", "usage", "stop_reason", "stop_sequence"),
@@ -100,6 +97,11 @@ class AnthropicParser(StreamParser):
         self._newest_index = 0
         # Some gateways start the message again while blocks are open.
         self._is_repeated = False
+        # Others begin another message, with another id, after they lost the first one. Blocks before
+        # ``_attempt`` are the text of that.
+        self._identity = ""
+        self._is_retry = False
+        self._attempt = 0
         self._usage: JsonObject = {}
         self._has_output_count = False
         self._stop_reason: str | None = None
@@ -111,17 +113,12 @@ class AnthropicParser(StreamParser):
 
     def on_payload(self, event: str | None, data: JsonObject) -> None:
         name = text_of(data, "type") or event or ""
-        handler = _HANDLERS.get(name)
-        if handler is None and (data.get("error") or (not event and is_bare_error(data))):
-            handler = AnthropicParser._on_error
-        if handler not in (AnthropicParser._on_message_start, AnthropicParser._on_message):
+        rule = _EVENTS.get(name)
+        if rule is None and says_error(event, data):
+            rule = _EVENTS["error"]
+        if name not in ("message_start", "message"):
             self.start()
-        if handler is None or not handler(self, data):
-            self.raw(name or None, data=data)
-        else:
-            self._note_unknown(name, data, _MEMBERS.get(name))
-        if event and name != event:
-            self.note_once("event_name_mismatch", {"event": event, "type": name})
+        self.handle_event(name, event, data, rule)
 
     def on_body(self, data: JsonObject) -> None:
         if isinstance(data.get("content"), list):
@@ -135,11 +132,6 @@ class AnthropicParser(StreamParser):
         if self._stop_reason is not None:
             self.meta({"no_message_stop": True})
             self._finish()
-
-    def _note_unknown(self, owner: str, data: JsonObject, known: frozenset[str] | None) -> None:
-        for member, value in data.items():
-            if known is not None and member not in known and member != "type":
-                self.unknown_member(owner, member, value)
 
     # --- handlers: each returns whether it could read the payload ------------------------
 
@@ -186,7 +178,7 @@ class AnthropicParser(StreamParser):
             block = self._open_block(index, start)
         if not block.delta(kind, delta):
             return False
-        self._note_unknown(kind, delta, _BLOCK_DELTA_MEMBERS)
+        self.unknown_members_of(kind, delta, _BLOCK_DELTA_MEMBERS)
         return True
 
     def _on_block_stop(self, data: JsonObject) -> bool:
@@ -202,7 +194,7 @@ class AnthropicParser(StreamParser):
         delta = object_of(data, "delta")
         self._end_text()
         self._note_facts({**data, **delta})
-        self._note_unknown("message_delta", delta, _DELTA_MEMBERS)
+        self.unknown_members_of("message_delta", delta, _DELTA_MEMBERS)
         self._note_stop(delta)
         usage = object_of(data, "usage")
         if count_of(usage, "output_tokens") is not None:
@@ -214,11 +206,8 @@ class AnthropicParser(StreamParser):
         self._finish()
         return True
 
-    def _on_ping(self, _data: JsonObject) -> bool:
-        return True
-
     def _on_error(self, data: JsonObject) -> bool:
-        """Nothing has to follow an error, so nothing is waited for."""
+        """Ends the stream: nothing has to follow an error."""
         self.fail_with(data)
         self.is_done = True
         return True
@@ -234,15 +223,18 @@ class AnthropicParser(StreamParser):
             self._end_text()
         self._stopped.clear()
         identity = text_of(message, "id")
+        is_other = bool(identity and self._identity) and identity != self._identity
+        self._is_retry = is_other and bool(self._blocks) and self._stop_reason is None
+        self._identity = identity or self._identity
         self._answer.name = self._answer.name or identity
         facts = {"upstream_id": identity, "model": text_of(message, "model")}
         self.meta({name: value for name, value in facts.items() if value})
         self._note_facts(message)
-        self._note_unknown("message", message, _MESSAGE_MEMBERS)
+        self.unknown_members_of("message", message, _MESSAGE_MEMBERS)
         self._merge_usage(object_of(message, "usage"))
 
     def _index(self, data: JsonObject) -> int:
-        """Servers that leave out the index mean the newest block."""
+        """The block's index; a missing one means the newest block."""
         index = whole_of(data, "index")
         return self._newest_index if index is None else index
 
@@ -251,9 +243,11 @@ class AnthropicParser(StreamParser):
         if before is not None:
             before.stop()
         self._decide_text(is_followed=True)
-        if self._is_repeated:
-            self._is_repeated = False
+        if self._is_retry:
+            self._withdraw()
+        elif self._is_repeated:
             self._stop_blocks()
+        self._is_retry = self._is_repeated = False
         block = block_of(self._answer, data)
         self._end_text(block)
         self._newest_index = index
@@ -277,8 +271,22 @@ class AnthropicParser(StreamParser):
         self._open.clear()
         self._end_text()
 
+    def _withdraw(self) -> None:
+        """Withdraws an unfinished message before another one: its calls are not run, and only its
+        text may be sent back."""
+        for block in self._open.values():
+            block.stop(is_complete=not isinstance(block, ToolUseBlock))
+        self._open.clear()
+        self._end_text()
+        for block in self._blocks:
+            if isinstance(block, ToolUseBlock):
+                self.tracker.close(block.call, is_complete=False)
+                block.call.has_arguments = False
+        self._blocks = [block for block in self._blocks if isinstance(block, TextBlock)]
+        self._attempt = len(self._blocks)
+
     def _decide_text(self, *, is_followed: bool = False) -> None:
-        """Nothing more of the text comes, or not before something else (``is_followed``)."""
+        """Ends the open text, which is complete or followed by something else (``is_followed``)."""
         if self._answer.undecided is not None:
             self._answer.undecided.decide(is_followed=is_followed)
 
@@ -311,7 +319,7 @@ class AnthropicParser(StreamParser):
             self.tracker.text("refusal", explanation, category=category)
 
     def _keep_credit(self, data: JsonObject) -> None:
-        """A claim that is worth money at this server: only sent back, never shown."""
+        """Keeps a claim with a monetary value at this server: only sent back, never shown."""
         token = object_of(data, "stop_details")[_CREDIT]
         self.tracker.emit(ReplayData(kind=_CREDIT, data=scrub(token)))
 
@@ -378,7 +386,7 @@ class AnthropicParser(StreamParser):
         return self._stop_reason
 
     def _stop(self) -> Stop:
-        """What is there decides: some servers send ``end_turn`` although calls are open."""
+        """The stop, by the content rather than the reason: some servers send ``end_turn`` with open calls."""
         raw = self._stop_reason
         reason = reason_of(raw)
         if reason == "stop" and self._has_waiting_calls():
@@ -399,20 +407,26 @@ class AnthropicParser(StreamParser):
         for block in self._open.values():
             block.break_off()
         self._report_usage(is_final=is_complete)
-        content = [native for block in self._blocks if (native := block.native()) is not None]
+        newest = self._blocks[self._attempt :]
+        # An answer with thinking has to begin with it.
+        has_thought = any(isinstance(block, ThinkingBlock | RedactedBlock) for block in newest)
+        blocks = newest if has_thought else self._blocks
+        content = [native for block in blocks if (native := block.native()) is not None]
         if content:
             turn = {"role": "assistant", "content": content}
             self.tracker.emit(ReplayData(kind="native", data=turn))
 
 
-_HANDLERS: Mapping[str, Callable[[AnthropicParser, JsonObject], bool]] = {
-    "message_start": AnthropicParser._on_message_start,
-    "content_block_start": AnthropicParser._on_block_start,
-    "content_block_delta": AnthropicParser._on_block_delta,
-    "content_block_stop": AnthropicParser._on_block_stop,
-    "message_delta": AnthropicParser._on_message_delta,
-    "message_stop": AnthropicParser._on_message_stop,
-    "message": AnthropicParser._on_message,
-    "ping": AnthropicParser._on_ping,
-    "error": AnthropicParser._on_error,
+_EVENTS: Mapping[str, EventRule] = {
+    "message_start": reads(AnthropicParser._on_message_start, "message"),
+    "content_block_start": reads(AnthropicParser._on_block_start, "index", "content_block"),
+    "content_block_delta": reads(AnthropicParser._on_block_delta, "index", "delta"),
+    "content_block_stop": reads(AnthropicParser._on_block_stop, "index"),
+    "message_delta": reads(
+        AnthropicParser._on_message_delta, "delta", "usage", "context_management"
+    ),
+    "message_stop": reads(AnthropicParser._on_message_stop),
+    "message": EventRule(AnthropicParser._on_message),
+    "ping": EventRule(lambda _parser, _data: True),
+    "error": EventRule(AnthropicParser._on_error),
 }

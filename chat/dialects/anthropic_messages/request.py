@@ -1,21 +1,32 @@
 """The body of a Messages request: the chosen parameters, within what each server and model
 accepts."""
 
-from collections.abc import Mapping
 from typing import cast
 
+from chat.dialects.added_members import add_members
 from chat.dialects.anthropic_messages.history import (
     build_messages,
     is_loop_without_thinking,
     tools_named_in,
 )
 from chat.dialects.base import AssistantTurn, Prompt, ToolDefinition
-from chat.dialects.parameters import declared, read_options, read_parameters
+from chat.dialects.openai.request_members import NO_TOOLS
+from chat.dialects.parameters import (
+    Parameter,
+    Values,
+    declared,
+    limited,
+    limits_of,
+    not_sent,
+    read_options,
+    read_parameters,
+)
 from chat.dialects.stream import object_of, text_of
 from chat.events import Json, JsonObject
 from chat.events.translation import gettext_noop
 
 DECLARED = declared("anthropic_messages/parameters.toml")
+_LIMITS = limits_of("anthropic_messages/servers.toml")
 # The limit of the answer. The API requires one, and every recent model allows this much.
 DEFAULT_MAX_TOKENS = 8192
 LEAST_THINKING_TOKENS = 1024
@@ -24,6 +35,7 @@ DEFAULT_THINKING_TOKENS = 4096
 # With reasoning enabled, Anthropic accepts no lower value.
 LEAST_TOP_P_WITH_THINKING = 0.95
 MOST_STOP_SEQUENCES = 16
+_TOOL_PARAMETERS = ("tool_choice", "tool_name", "parallel_tools")
 
 THINKING_SUSPENDED = gettext_noop(
     "Thinking was turned off for this request because the answer it continues has no thinking."
@@ -35,21 +47,24 @@ THINKING_CHANGED = "Thinking was set to {}: this model supports no other setting
 NO_SUCH_TOOL = "The tool {} couldn’t be required because it isn’t enabled here."
 STOPS_LEFT_OUT = "Only the first {} stop sequences were sent."
 LIMIT_LOWERED = "Max tokens was set to {}, the maximum of this model."
+METADATA_LEFT_OUT = gettext_noop(
+    "The metadata from the server’s settings was left out: it isn’t a JSON object."
+)
 REFUSED = "The parameter {} was left out because the server rejected it."
 
-_EFFORTS: Mapping[str, frozenset[str]] = {
-    "anthropic": frozenset(("low", "medium", "high", "xhigh", "max")),
-    "fireworks": frozenset(("low", "medium", "high", "max")),
-}
+
+def accepted(options: Values) -> tuple[Parameter, ...]:
+    """The parameters within the limits of the provider."""
+    return limited(DECLARED.parameters, _LIMITS.get(str(options.get("server")), {}))
 
 
 def build_body(prompt: Prompt) -> tuple[JsonObject, list[str]]:
     """The body, and a sentence for each value that was corrected or left out."""
     options = read_options(DECLARED.options, prompt.options)
-    chosen, notes = read_parameters(DECLARED.parameters, prompt.parameters)
+    server = str(options["server"])
+    chosen, notes = read_parameters(accepted(options), prompt.parameters)
     _apply_refusals(chosen, prompt.options, notes)
     _apply_capabilities(chosen, prompt, notes)
-    server = str(options["server"])
     takes_pictures = supports(prompt, "image_input") is not False
     messages, more_notes = build_messages(prompt, server, takes_pictures=takes_pictures)
     body: JsonObject = {
@@ -62,17 +77,17 @@ def build_body(prompt: Prompt) -> tuple[JsonObject, list[str]]:
     if prompt.system.strip():
         body["system"] = prompt.system
     _add_thinking(body, chosen, server, notes)
-    _keep_below(body, _most_tokens(prompt))
-    _add_effort(body, chosen, server, notes)
+    _keep_below(body, _most_tokens(prompt), notes)
+    if "effort" in chosen:
+        body["output_config"] = {"effort": chosen.pop("effort")}
     _add_tools(body, prompt.tools, options, chosen, notes)
     _add_sampling(body, chosen, server, notes)
-    _add_options(body, prompt, options)
+    _add_options(body, prompt, options, notes)
+    notes += add_members(body, options)
     return body, [*notes, *more_notes]
 
 
-def _apply_refusals(
-    chosen: dict[str, object], options: Mapping[str, object], notes: list[str]
-) -> None:
+def _apply_refusals(chosen: dict[str, object], options: Values, notes: list[str]) -> None:
     """Applies what earlier attempts of the same request were refused for (see
     ``after_refusal``)."""
     refused = options.get("refused_parameters")
@@ -85,7 +100,7 @@ def _apply_refusals(
 
 
 def supports(prompt: Prompt, *path: str) -> bool | None:
-    """What the server's list says about a capability; ``None`` if it says nothing."""
+    """The capability in the server's list; ``None`` if the list doesn't say."""
     found = object_of(prompt.model_detail, "capabilities")
     for name in path:
         found = object_of(found, name)
@@ -128,8 +143,9 @@ def _most_tokens(prompt: Prompt) -> int | None:
     return min(limits, default=None)
 
 
-def _keep_below(body: JsonObject, most: int | None) -> None:
-    """Lowers a default; a value that a user chose was lowered before, with a note."""
+def _keep_below(body: JsonObject, most: int | None, notes: list[str]) -> None:
+    """Lowers the default limit of the answer, and the budget with it. A limit that a user chose was
+    lowered before."""
     if most is None or body["max_tokens"] <= most:
         return
     body["max_tokens"] = most
@@ -138,8 +154,10 @@ def _keep_below(body: JsonObject, most: int | None) -> None:
         return
     if most <= LEAST_THINKING_TOKENS:
         del body["thinking"]
+        notes.append(NO_ROOM_TO_THINK)
     else:
         body["thinking"]["budget_tokens"] = most - 1
+        notes.append(BUDGET_LOWERED.format(most - 1))
 
 
 # --- thinking -----------------------------------------------------------------------------
@@ -154,6 +172,10 @@ def _add_thinking(
     if kind == "adaptive" and server == "fireworks":
         notes.append(NOT_TAKEN.format("thinking", " (adaptive)"))
         kind = None
+    if kind != "enabled":
+        notes += not_sent({"thinking_budget": budget}, "it applies only to enabled thinking")
+    if kind not in ("enabled", "adaptive"):
+        notes += not_sent({"thinking_display": display}, "it applies only to thinking")
     if kind == "enabled" and is_loop_without_thinking(body["messages"]):
         notes.append(THINKING_SUSPENDED)
         kind = None
@@ -186,39 +208,28 @@ def _budget(body: JsonObject, wish: int | None, notes: list[str]) -> int | None:
     return int(limit - 1)
 
 
-def _add_effort(body: JsonObject, chosen: dict[str, object], server: str, notes: list[str]) -> None:
-    effort = chosen.pop("effort", None)
-    if effort is None:
-        return
-    if server in _EFFORTS and effort not in _EFFORTS[server]:
-        notes.append(NOT_TAKEN.format("effort", f" ({effort})"))
-        return
-    body["output_config"] = {"effort": effort}
-
-
 # --- tools --------------------------------------------------------------------------------
 
 
 def _add_tools(
     body: JsonObject,
     tools: tuple[ToolDefinition, ...],
-    options: Mapping[str, object],
+    options: Values,
     chosen: dict[str, object],
     notes: list[str],
 ) -> None:
-    wish = chosen.pop("tool_choice", None)
-    name = chosen.pop("tool_name", None)
-    is_parallel = chosen.pop("parallel_tools", None)
-    offered: list[Json] = [_wire_tool(tool) for tool in tools]
-    if isinstance(options.get("server_tools"), list):
-        offered += cast(list[Json], options["server_tools"])
+    wishes = {name: chosen.pop(name, None) for name in _TOOL_PARAMETERS}
+    wish, name, is_parallel = wishes.values()
+    offered = [*map(_wire_tool, tools), *_listed(options.get("server_tools"))]
     if not offered:
+        notes += not_sent(wishes, NO_TOOLS)
         _add_known_tools(body)
         return
     body["tools"] = offered
     choice: JsonObject = {"type": wish} if wish else {}
     if name in [tool.name for tool in tools]:
         choice = {"type": "tool", "name": name}
+        notes += not_sent({"tool_choice": wish}, f"the tool {name} is required")
     elif name:
         notes.append(NO_SUCH_TOOL.format(name))
     if _thinks(body) and choice.get("type") in ("any", "tool"):
@@ -228,6 +239,13 @@ def _add_tools(
         choice = {**(choice or {"type": "auto"}), "disable_parallel_tool_use": True}
     if choice:
         body["tool_choice"] = choice
+
+
+def _listed(value: object) -> list[Json]:
+    """A setting that is a list; one entry needs none."""
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 def _wire_tool(tool: ToolDefinition) -> JsonObject:
@@ -272,11 +290,15 @@ def _add_sampling(
     body.update(chosen)
 
 
-def _add_options(body: JsonObject, prompt: Prompt, options: Mapping[str, object]) -> None:
-    if isinstance(options.get("mcp_servers"), list):
-        body["mcp_servers"] = options["mcp_servers"]
-    if isinstance(options.get("metadata"), dict):
-        body["metadata"] = options["metadata"]
+def _add_options(body: JsonObject, prompt: Prompt, options: Values, notes: list[str]) -> None:
+    servers = _listed(options.get("mcp_servers"))
+    if servers:
+        body["mcp_servers"] = servers
+    metadata = options.get("metadata")
+    if isinstance(metadata, dict):
+        body["metadata"] = metadata
+    elif metadata is not None:
+        notes.append(METADATA_LEFT_OUT)
     if options["cache"]:
         body["cache_control"] = {"type": "ephemeral"}
     container = _container(prompt)

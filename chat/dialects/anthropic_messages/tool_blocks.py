@@ -16,7 +16,7 @@ from chat.dialects.anthropic_messages.blocks import (
 from chat.dialects.items import Call
 from chat.dialects.reading import write_json
 from chat.dialects.stream import object_of, text_of
-from chat.events import ActivityStep, FailureMetadata, Json, JsonObject, MediaUpdate, ProviderInfo
+from chat.events import ActivityStep, Json, JsonObject, MediaUpdate, ProviderInfo
 from chat.events.translation import gettext_noop
 
 RESULT_SUFFIX = "_tool_result"
@@ -39,6 +39,7 @@ class CallBlock(ContentBlock):
             call_id=text_of(self.data, "id") or None,
             executes=self.executes,
             provider_info=self.provider(),
+            caller=text_of(object_of(self.data, "caller"), "tool_id") or None,
         )
         self._identify()
         self.tracker.announce(self.call)
@@ -116,13 +117,7 @@ class ResultBlock(ContentBlock):
             return
         content = self.data.get("content")
         if self._has_failed(content):
-            metadata = FailureMetadata(
-                type="execution_failed",
-                tool_name=call.tool,
-                arguments=call.arguments,
-                provider_info=call.provider_info,
-            )
-            self.tracker.call_failure(call, failure_reason(content), metadata)
+            self.tracker.fail_call(call, failure_reason(content))
         else:
             self.tracker.call_success(call, output_text(content))
 
@@ -160,6 +155,8 @@ class ResultBlock(ContentBlock):
 class UploadBlock(ContentBlock):
     """A file in the upstream's container; its content needs another API."""
 
+    is_whole = True
+
     def start(self) -> None:
         item = self.tracker.open_media()
         self.tracker.emit(
@@ -170,9 +167,6 @@ class UploadBlock(ContentBlock):
             )
         )
         self.answer.parser.raw("container_upload", data=self.data)
-
-    def native(self) -> JsonObject | None:
-        return self.data
 
 
 class CompactionBlock(ContentBlock):
@@ -221,6 +215,8 @@ class CompactionBlock(ContentBlock):
 class ToolListingBlock(ContentBlock):
     """The tools of an MCP server, which the server has asked for."""
 
+    is_whole = True
+
     def start(self) -> None:
         label = text_of(self.data, "mcp_server_name")
         self.tracker.emit(
@@ -234,12 +230,11 @@ class ToolListingBlock(ContentBlock):
             )
         )
 
-    def native(self) -> JsonObject | None:
-        return self.data
-
 
 class FallbackBlock(ContentBlock):
     """Another model continues from here."""
+
+    is_whole = True
 
     def start(self) -> None:
         model = text_of(object_of(self.data, "to"), "model")
@@ -257,9 +252,6 @@ class FallbackBlock(ContentBlock):
         )
         self.replay("fallback", self.data)
         self.answer.parser.meta({"model": model} if model else {})
-
-    def native(self) -> JsonObject | None:
-        return self.data
 
 
 class UnknownBlock(ContentBlock):
@@ -304,7 +296,7 @@ _MISSING_STARTS: Mapping[str, JsonObject] = {
 def block_of(answer: AnswerState, data: JsonObject) -> ContentBlock:
     kind = text_of(data, "type")
     if kind.endswith(RESULT_SUFFIX) and text_of(data, "tool_use_id"):
-        # Also results of future tools: they do not differ in what matters here.
+        # Results of future tools, too: they don't differ in what matters here.
         return ResultBlock(answer, data)
     return _BLOCKS.get(kind, UnknownBlock)(answer, data)
 

@@ -5,8 +5,6 @@ from dataclasses import replace
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-import msgspec
-
 from chat.dialects.base import (
     AssistantTurn,
     Dialect,
@@ -14,6 +12,7 @@ from chat.dialects.base import (
     ModelInfo,
     Parser,
     Prompt,
+    Text,
     Turn,
     UpstreamRequest,
     UserTurn,
@@ -21,17 +20,16 @@ from chat.dialects.base import (
     model_entries,
     model_of,
 )
-from chat.dialects.history import is_run_by_client, item_text, left_out, render_turns, replies_text
+from chat.dialects.history import answered_calls, item_text, render_turns, replies_text
 from chat.dialects.lmstudio.parser import LEAVING_ENDS_IT, LmStudioParser
-from chat.dialects.parameters import Parameter, declared, read_options, read_parameters
-from chat.dialects.reading import scrub
+from chat.dialects.parameters import Parameter, Values, declared, read_options, read_parameters
 from chat.dialects.stream import count_of, object_of, text_of
-from chat.events import ErrorInfo, Json, JsonObject, ToolCallItem
+from chat.events import ErrorInfo, Json, JsonObject
 from chat.events.translation import gettext_noop
 
 _DECLARED = declared("lmstudio/parameters.toml")
 
-# More entries are a mistake, such as a whole configuration pasted twice.
+# A longer list is a mistake, such as a configuration pasted twice.
 MOST_INTEGRATIONS = 32
 
 _LEFT_OUT = "Entry {number} of the integrations was left out: {reason}."
@@ -136,9 +134,10 @@ class LmStudioDialect(Dialect):
     help: ClassVar[str] = gettext_noop(
         "LM Studio’s own API. The address doesn’t include /v1, such as http://127.0.0.1:1234."
     )
+    path: ClassVar[str] = "/api/v1/chat"
     models_path: ClassVar[str] = "/api/v1/models"
     keeps_history: ClassVar[bool] = True
-    takes_images: ClassVar[bool] = True
+    takes_parts = frozenset({Text, Image})
     parameters: ClassVar[tuple[Parameter, ...]] = _DECLARED.parameters
 
     options: ClassVar[tuple[Parameter, ...]] = _DECLARED.options
@@ -146,7 +145,7 @@ class LmStudioDialect(Dialect):
     def request(self, prompt: Prompt) -> UpstreamRequest:
         options = read_options(self.options, prompt.options)
         parameters, notes = read_parameters(self.parameters, prompt.parameters)
-        notes += left_out(prompt, takes_tools=self.takes_tools, takes_images=self.takes_images)
+        notes += self.left_out(prompt)
         notes += _fit_model(parameters, prompt.model_detail)
         body: JsonObject = {"model": prompt.model, "stream": prompt.stream, **parameters}
         if prompt.system:
@@ -157,14 +156,9 @@ class LmStudioDialect(Dialect):
         if not options["store"]:
             body["store"] = False
         body |= _said(prompt, notes, is_stored=bool(options["store"]))
-        return UpstreamRequest(
-            path="/api/v1/chat",
-            body=msgspec.json.encode(scrub(body)),
-            headers=LEAVING_ENDS_IT,
-            notes=(*notes, *found),
-        )
+        return self.sent(body, [*notes, *found], LEAVING_ENDS_IT)
 
-    def parser(self, *, model: str, endpoint: str = "", options: Mapping[str, object]) -> Parser:
+    def parser(self, *, model: str, endpoint: str = "", options: Values) -> Parser:
         known = read_options((*self.parameters, *self.options), options)
         return LmStudioParser(model=model, endpoint=endpoint, options=known)
 
@@ -176,7 +170,7 @@ class LmStudioDialect(Dialect):
         return replace(prompt, previous_response_id=None) if is_about_history else None
 
     def read_models(self, body: bytes) -> list[ModelInfo]:
-        """Only models for chat: the list contains embedding models, too."""
+        """The models for chat; the list contains embedding models, too."""
         entries = [entry for entry in model_entries(body) if entry.get("type", "llm") == "llm"]
         return [model for entry in entries if (model := model_of(entry))]
 
@@ -214,7 +208,7 @@ def _said(prompt: Prompt, notes: list[str], *, is_stored: bool) -> JsonObject:
     images: tuple[Image, ...] = ()
     for turn in newest:
         if isinstance(turn, UserTurn):
-            text, images = turn.text, turn.images
+            text, images = turn.text, turn.parts_of(Image)
         else:
             # When an answer is continued, what it waited for is sent as a user's message, because
             # there is no other role for it.
@@ -233,11 +227,7 @@ def _said(prompt: Prompt, notes: list[str], *, is_stored: bool) -> JsonObject:
 
 
 def _continuation(turn: AssistantTurn) -> str:
-    results = [
-        item_text(item)
-        for item in turn.result.output
-        if isinstance(item, ToolCallItem) and is_run_by_client(item)
-    ]
+    results = map(item_text, answered_calls(turn.result))
     return "\n\n".join(filter(None, [*results, replies_text(turn)])) or GO_ON
 
 
@@ -251,7 +241,9 @@ def _input(text: str, images: tuple[Image, ...]) -> Json:
 
 
 def _pictures(turns: tuple[Turn, ...]) -> tuple[Image, ...]:
-    return tuple(image for turn in turns if isinstance(turn, UserTurn) for image in turn.images)
+    return tuple(
+        image for turn in turns if isinstance(turn, UserTurn) for image in turn.parts_of(Image)
+    )
 
 
 dialect = LmStudioDialect()

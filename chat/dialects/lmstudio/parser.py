@@ -1,30 +1,34 @@
 """The parser of LM Studio's native event stream."""
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import cast
 
 import msgspec
 from msgspec import Struct
 
-from chat.dialects.errors import is_bare_error
 from chat.dialects.items import Call, TextKind
+from chat.dialects.lmstudio.client_events import is_client_event
 from chat.dialects.lmstudio.result import (
     failure_of,
     provider_of,
     reconcile,
-    text_output,
     with_thinking,
 )
-from chat.dialects.lmstudio.tributary_stream import Relay, is_relayed
-from chat.dialects.reading import repair_text, scrub
+from chat.dialects.lmstudio.tributary_stream import Relay
+from chat.dialects.parameters import Values
+from chat.dialects.reading import as_text, repair_text, scrub
 from chat.dialects.stream import (
+    EventRule,
     StreamParser,
     count_of,
     ending_of,
     number_of,
     object_of,
     objects_of,
+    reads,
+    says_error,
     text_of,
 )
 from chat.dialects.thinking import Mode, Piece, ThinkSplitter, has_lone_closing
@@ -40,6 +44,7 @@ from chat.events import (
     PromptProcessingEnd,
     PromptProcessingProgress,
     PromptProcessingStart,
+    Stats,
     Usage,
     UsageUpdate,
 )
@@ -47,37 +52,8 @@ from chat.events import (
 # LM Studio ends an answer when the client disconnects. A Tributary continues it, unless told
 # otherwise: stopping an answer here must stop it there, too.
 LEAVING_ENDS_IT = {"Tributary-On-Disconnect": "stop"}
-# What a Tributary sends about an answer in its queue.
+# Events of another Tributary about an answer in its queue.
 QUEUE = "queue.update"
-
-_STATS = (
-    "input_tokens",
-    "total_output_tokens",
-    "reasoning_output_tokens",
-    "tokens_per_second",
-    "time_to_first_token_seconds",
-    "model_load_time_seconds",
-)
-# For events without members of their own, and for an error without a type.
-_OTHER_MEMBERS = frozenset(("error",))
-_LOAD = frozenset(("model_instance_id",))
-_CALL = frozenset(("tool", "arguments", "provider_info"))
-# The members of each event that its handler reads. Others are kept as ``vendor.raw``.
-_MEMBERS: Mapping[str, frozenset[str]] = {
-    "chat.start": _LOAD,
-    "model_load.start": _LOAD,
-    "model_load.progress": _LOAD | {"progress"},
-    "model_load.end": _LOAD | {"load_time_seconds"},
-    "prompt_processing.progress": frozenset(("progress",)),
-    "reasoning.delta": frozenset(("content",)),
-    "message.delta": frozenset(("content",)),
-    "tool_call.start": _CALL,
-    "tool_call.arguments": _CALL,
-    "tool_call.success": _CALL | {"output"},
-    "tool_call.failure": frozenset(("reason", "metadata")),
-    "error": frozenset(("error",)),
-    "chat.end": frozenset(("result",)),
-}
 
 
 class _WireArguments(Struct):
@@ -89,7 +65,7 @@ class _WireArguments(Struct):
 class LmStudioParser(StreamParser):
     """Events keep their names. Item numbers and missing events are added."""
 
-    def __init__(self, *, model: str, endpoint: str, options: Mapping[str, object]) -> None:
+    def __init__(self, *, model: str, endpoint: str, options: Values) -> None:
         super().__init__(dialect="lmstudio", model=model, endpoint=endpoint)
         # The parameter that the user set; the answer's length is compared with it at the end.
         limit = options.get("max_output_tokens")
@@ -109,9 +85,9 @@ class LmStudioParser(StreamParser):
 
     def on_payload(self, event: str | None, data: JsonObject) -> None:
         name = text_of(data, "type") or event or ""
-        if is_relayed(data):
+        if is_client_event(data):
             self._relay = self._relay or Relay(self)
-            if not self._relay.take(data):
+            if not self._relay.read_event(data):
                 self.start()
                 self.raw(name, data=data)
             return
@@ -121,20 +97,15 @@ class LmStudioParser(StreamParser):
             return
         if self._splitter is not None and name not in ("message.delta", "message.end"):
             self._decide_text(is_followed=name not in ("error", "chat.end"))
-        handler = _HANDLERS.get(name)
-        if handler is None and (data.get("error") or (not event and is_bare_error(data))):
-            handler = LmStudioParser._on_error
-        if handler is LmStudioParser._on_chat_end:
+        rule = _EVENTS.get(name)
+        if rule is None and says_error(event, data):
+            rule = _EVENTS["error"]
+        if name == "chat.end":
             self.start(text_of(object_of(data, "result"), "model_instance_id"))
-        elif handler is not LmStudioParser._on_chat_start and not self.tracker.has_started:
+        elif name != "chat.start" and not self.tracker.has_started:
             self._is_model_unknown = True
             self.start()
-        if handler is not None and handler(self, data):
-            self._note_unknown(name, data)
-        else:
-            self.raw(name or None, data=data)
-        if event and name != event:
-            self.note_once("event_name_mismatch", {"event": event, "type": name})
+        self.handle_event(name, event, data, rule)
 
     def on_body(self, data: JsonObject) -> None:
         """The complete answer has the shape of the ``result`` of ``chat.end``."""
@@ -166,54 +137,12 @@ class LmStudioParser(StreamParser):
             return ending_of("incomplete", "length")
         return ending_of("completed", "stop")
 
-    def _note_unknown(self, name: str, data: JsonObject) -> None:
-        known = _MEMBERS.get(name, _OTHER_MEMBERS)
-        for member, value in data.items():
-            if member not in known and member != "type":
-                self.unknown_member(name, member, value)
-
     # --- handlers: each returns whether it could read the payload -------------------
 
     def _on_chat_start(self, data: JsonObject) -> bool:
         is_first = not self.tracker.has_started
         self.start(text_of(data, "model_instance_id"))
         return is_first
-
-    def _on_load_start(self, data: JsonObject) -> bool:
-        model = text_of(data, "model_instance_id")
-        self.tracker.emit(ModelLoadStart(model_instance_id=model))
-        return True
-
-    def _on_load_progress(self, data: JsonObject) -> bool:
-        progress = number_of(data, "progress")
-        if progress is None:
-            return False
-        model = text_of(data, "model_instance_id")
-        self.tracker.emit(ModelLoadProgress(model_instance_id=model, progress=progress))
-        return True
-
-    def _on_load_end(self, data: JsonObject) -> bool:
-        seconds = number_of(data, "load_time_seconds")
-        if seconds is None:
-            return False
-        model = text_of(data, "model_instance_id")
-        self.tracker.emit(ModelLoadEnd(model_instance_id=model, load_time_seconds=seconds))
-        return True
-
-    def _on_prompt_start(self, _data: JsonObject) -> bool:
-        self.tracker.emit(PromptProcessingStart())
-        return True
-
-    def _on_prompt_progress(self, data: JsonObject) -> bool:
-        progress = number_of(data, "progress")
-        if progress is None:
-            return False
-        self.tracker.emit(PromptProcessingProgress(progress=progress))
-        return True
-
-    def _on_prompt_end(self, _data: JsonObject) -> bool:
-        self.tracker.emit(PromptProcessingEnd())
-        return True
 
     def _on_reasoning_start(self, _data: JsonObject) -> bool:
         self.tracker.open_text("reasoning")
@@ -242,7 +171,7 @@ class LmStudioParser(StreamParser):
         return True
 
     def _decide_text(self, *, is_followed: bool = False) -> None:
-        """Nothing more of the message comes, or not before something else (``is_followed``)."""
+        """Ends the open message: no more of it comes, or not before something else (``is_followed``)."""
         splitter, self._splitter = self._splitter, None
         if splitter is None:
             return
@@ -302,7 +231,7 @@ class LmStudioParser(StreamParser):
         output = data.get("output")
         self.tracker.call_success(
             call,
-            text_output(output),
+            as_text(output),
             arguments if isinstance(arguments, dict) else None,
         )
         return True
@@ -312,7 +241,9 @@ class LmStudioParser(StreamParser):
         call = self._call_for(
             {"tool": text_of(metadata, "tool_name"), **metadata}, self._without_result
         )
-        self.tracker.call_failure(call, text_of(data, "reason"), failure_of(metadata))
+        failure = failure_of(metadata)
+        failure.tool_name = failure.tool_name or call.tool
+        self.tracker.call_failure(call, text_of(data, "reason"), failure)
         return True
 
     def _open_call(self, data: JsonObject) -> Call:
@@ -320,26 +251,27 @@ class LmStudioParser(StreamParser):
             tool=text_of(data, "tool"),
             executes="upstream",
             provider_info=provider_of(data.get("provider_info")),
+            is_named=True,
         )
-        self.tracker.announce(call)
         for queues in (self._without_arguments, self._without_result):
             queues.setdefault(call.tool, deque()).append(call)
         return call
 
     def _call_for(self, data: JsonObject, queues: dict[str, deque[Call]]) -> Call:
         """There are no call ids: the open call of this name that lacks the step (of any name if none is
-        given), which is the one with these arguments, else the oldest, else a new call."""
+        given), which is the one with these arguments, else the oldest whose arguments did not come,
+        else the oldest, else a new call."""
         tool = text_of(data, "tool")
         names = [tool] if tool else list(queues)
         waiting = [queue for name in names if (queue := queues.get(name)) and _drop_closed(queue)]
         if not waiting:
             call = self._open_call(data)
             return queues[call.tool].pop()
-        queue = min(waiting, key=lambda queue: queue[0].number)
+        oldest = min((queue[0] for queue in waiting), key=lambda call: call.number)
         arguments = data.get("arguments")
-        alike = (call for call in queue if call.is_open and call.arguments == arguments)
-        call = next(alike, queue[0]) if isinstance(arguments, dict) else queue[0]
-        queue.remove(call)
+        found = _with_arguments(chain(*waiting), arguments) if isinstance(arguments, dict) else None
+        call = found or oldest
+        queues[call.tool].remove(call)
         return call
 
     def _on_error(self, data: JsonObject) -> bool:
@@ -362,7 +294,9 @@ class LmStudioParser(StreamParser):
         if self._is_model_unknown and model not in ("", self.model):
             values["model_instance_id"] = model
         if stats:
-            values["stats"] = {name: stats.get(name) for name in _STATS if name in stats}
+            values["stats"] = {
+                name: stats[name] for name in Stats.__struct_fields__ if name in stats
+            }
         known = self.tracker.model
         if not self._is_model_unknown and model and known and model != known:
             differences.append({"about": "model", "streamed": known, "final": model})
@@ -385,6 +319,17 @@ class LmStudioParser(StreamParser):
             self.tracker.emit(UsageUpdate(usage=usage, final=True))
 
 
+def _with_arguments(calls: Iterable[Call], arguments: JsonObject) -> Call | None:
+    """The oldest open call with these arguments, else the oldest without any."""
+    silent = None
+    for call in calls:
+        if call.is_open and call.arguments == arguments:
+            return call
+        if call.is_open and call.arguments is None and silent is None:
+            silent = call
+    return silent
+
+
 def _drop_closed(queue: deque[Call]) -> bool:
     """Forgets calls that ended without the step that is waited for. Returns whether one is left."""
     while queue and not queue[0].is_open:
@@ -392,27 +337,45 @@ def _drop_closed(queue: deque[Call]) -> bool:
     return bool(queue)
 
 
-_Handler = Callable[[LmStudioParser, JsonObject], bool]
-_HANDLERS: Mapping[str, _Handler] = {
-    "chat.start": LmStudioParser._on_chat_start,
-    "model_load.start": LmStudioParser._on_load_start,
-    "model_load.progress": LmStudioParser._on_load_progress,
-    "model_load.end": LmStudioParser._on_load_end,
-    "prompt_processing.start": LmStudioParser._on_prompt_start,
-    "prompt_processing.progress": LmStudioParser._on_prompt_progress,
-    "prompt_processing.end": LmStudioParser._on_prompt_end,
-    "reasoning.start": LmStudioParser._on_reasoning_start,
-    "reasoning.delta": LmStudioParser._on_reasoning_delta,
-    "reasoning.end": LmStudioParser._on_reasoning_end,
-    "tool_call.start": LmStudioParser._on_call_start,
-    "tool_call.arguments": LmStudioParser._on_call_arguments,
-    "tool_call.success": LmStudioParser._on_call_success,
-    "tool_call.failure": LmStudioParser._on_call_failure,
-    "message.start": LmStudioParser._on_message_start,
-    "message.delta": LmStudioParser._on_message_delta,
-    "message.end": LmStudioParser._on_message_end,
-    "error": LmStudioParser._on_error,
-    "chat.end": LmStudioParser._on_chat_end,
+def _passed(
+    make: Callable[..., Event], figure: str = "", *, names_model: bool = False
+) -> EventRule:
+    """Passes on an event about no item, if its ``figure`` is a number."""
+    names = ("model_instance_id",) if names_model else ()
+
+    def handle(parser: LmStudioParser, data: JsonObject) -> bool:
+        members: JsonObject = {name: text_of(data, name) for name in names}
+        if figure:
+            members[figure] = number_of(data, figure)
+        if None in members.values():
+            return False
+        parser.tracker.emit(make(**members))
+        return True
+
+    return reads(handle, figure, *names)
+
+
+_CALL = ("tool", "arguments", "provider_info")
+_EVENTS: Mapping[str, EventRule] = {
+    "chat.start": reads(LmStudioParser._on_chat_start, "model_instance_id"),
+    "model_load.start": _passed(ModelLoadStart, names_model=True),
+    "model_load.progress": _passed(ModelLoadProgress, "progress", names_model=True),
+    "model_load.end": _passed(ModelLoadEnd, "load_time_seconds", names_model=True),
+    "prompt_processing.start": _passed(PromptProcessingStart),
+    "prompt_processing.progress": _passed(PromptProcessingProgress, "progress"),
+    "prompt_processing.end": _passed(PromptProcessingEnd),
+    "reasoning.start": reads(LmStudioParser._on_reasoning_start),
+    "reasoning.delta": reads(LmStudioParser._on_reasoning_delta, "content"),
+    "reasoning.end": reads(LmStudioParser._on_reasoning_end),
+    "tool_call.start": reads(LmStudioParser._on_call_start, *_CALL),
+    "tool_call.arguments": reads(LmStudioParser._on_call_arguments, *_CALL),
+    "tool_call.success": reads(LmStudioParser._on_call_success, "output", *_CALL),
+    "tool_call.failure": reads(LmStudioParser._on_call_failure, "reason", "metadata"),
+    "message.start": reads(LmStudioParser._on_message_start),
+    "message.delta": reads(LmStudioParser._on_message_delta, "content"),
+    "message.end": reads(LmStudioParser._on_message_end),
+    "error": reads(LmStudioParser._on_error, "error"),
+    "chat.end": reads(LmStudioParser._on_chat_end, "result"),
 }
 
 

@@ -1,11 +1,11 @@
 """Compares what LM Studio streamed with the complete answer that it sends at the end."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from chat.dialects.items import Call, Item, ItemTracker, TextKind
-from chat.dialects.reading import repair_text, scrub, write_json
+from chat.dialects.reading import as_text, repair_text, scrub
 from chat.dialects.stream import object_of, text_of
 from chat.dialects.thinking import Mode, split
 from chat.events import FailureMetadata, Json, JsonObject, ProviderInfo
@@ -82,9 +82,6 @@ def _complete(tracker: ItemTracker, item: Item, entry: JsonObject) -> list[JsonO
 
 
 def _complete_call(tracker: ItemTracker, call: Call, entry: JsonObject) -> list[JsonObject]:
-    if call.is_open:
-        _finish_call(tracker, call, entry)
-        return []
     metadata = object_of(entry, "metadata")
     provider = provider_of(entry.get("provider_info") or metadata.get("provider_info"))
     has_failed = text_of(entry, "type") == "invalid_tool_call"
@@ -92,17 +89,21 @@ def _complete_call(tracker: ItemTracker, call: Call, entry: JsonObject) -> list[
     pairs = (
         ("tool", call.tool, text_of(entry, "tool") or text_of(metadata, "tool_name")),
         ("arguments", call.arguments, entry.get("arguments") or metadata.get("arguments")),
-        ("output", call.output, None if output is None else text_output(output)),
+        ("output", call.output, None if output is None else as_text(output)),
         ("provider", _provider(call.provider_info), _provider(provider)),
         ("reason", call.failure, text_of(entry, "reason") if has_failed else ""),
     )
     # A value that the final object leaves out says nothing, except whether the call has failed.
-    return [
+    # An open call may lack values.
+    differences = [
         _difference(call, about, streamed, final)
         for about, streamed, final in pairs
         if scrub(streamed) != final and (final or (about == "reason" and streamed))
-        if about != "arguments" or streamed is not None
+        if streamed or not (call.is_open or about == "arguments")
     ]
+    if call.is_open:
+        _finish_call(tracker, call, entry)
+    return differences
 
 
 def _provider(info: ProviderInfo | None) -> JsonObject | None:
@@ -118,46 +119,25 @@ def _finish_call(tracker: ItemTracker, call: Call, entry: JsonObject) -> None:
     if not call.has_arguments:
         tracker.call_arguments(call, arguments, None)
     if entry.get("output") is not None:
-        tracker.call_success(call, text_output(entry["output"]), arguments)
+        tracker.call_success(call, as_text(entry["output"]), arguments)
 
 
 def _add(tracker: ItemTracker, entry: JsonObject) -> None:
     """An item that was not streamed; or every item of an answer without a stream."""
     kind = text_of(entry, "type")
-    adder = _ADDERS.get(kind)
-    if adder is not None:
-        adder(tracker, entry)
-
-
-def _add_message(tracker: ItemTracker, entry: JsonObject) -> None:
-    tracker.open_text("message")
-    tracker.text("message", text_of(entry, "content"))
-    tracker.close_text("message")
-
-
-def _add_reasoning(tracker: ItemTracker, entry: JsonObject) -> None:
-    tracker.open_text("reasoning")
-    tracker.text("reasoning", text_of(entry, "content"))
-    tracker.close_text("reasoning")
-
-
-def _add_call(tracker: ItemTracker, entry: JsonObject) -> None:
-    metadata = object_of(entry, "metadata")
-    call = tracker.open_call(
-        tool=text_of(entry, "tool") or text_of(metadata, "tool_name"),
-        executes="upstream",
-        provider_info=provider_of(entry.get("provider_info") or metadata.get("provider_info")),
-    )
-    tracker.announce(call)
-    _finish_call(tracker, call, entry)
-
-
-_ADDERS: Mapping[str, Callable[[ItemTracker, JsonObject], None]] = {
-    "message": _add_message,
-    "reasoning": _add_reasoning,
-    "tool_call": _add_call,
-    "invalid_tool_call": _add_call,
-}
+    if kind in _TEXT_KINDS:
+        tracker.open_text(_TEXT_KINDS[kind])
+        tracker.text(_TEXT_KINDS[kind], text_of(entry, "content"))
+        tracker.close_text(_TEXT_KINDS[kind])
+    elif kind in ("tool_call", "invalid_tool_call"):
+        metadata = object_of(entry, "metadata")
+        call = tracker.open_call(
+            tool=text_of(entry, "tool") or text_of(metadata, "tool_name"),
+            executes="upstream",
+            provider_info=provider_of(entry.get("provider_info") or metadata.get("provider_info")),
+            is_named=True,
+        )
+        _finish_call(tracker, call, entry)
 
 
 # --- values in LM Studio's events and results ------------------------------------
@@ -181,10 +161,3 @@ def failure_of(metadata: JsonObject) -> FailureMetadata:
         arguments=arguments if isinstance(arguments, dict) else None,
         provider_info=provider_of(metadata.get("provider_info")),
     )
-
-
-def text_output(value: Json) -> str:
-    """A tool's output as text; anything else is written as JSON."""
-    if isinstance(value, str):
-        return value
-    return "" if value is None else write_json(value)

@@ -1,8 +1,7 @@
 """Parses our own stream: LM Studio's events with item numbers, and the types that we added.
 
-``GET /api/v1/runs/<id>/events`` sends ``run`` and ``seq`` in every event, which LM Studio never
-does. Such an event is canonical already. Its item gets a number of this run, and the life of each
-item is tracked as for any other upstream.
+Such an event becomes what the log of that Tributary has (`client_events`). Its item gets a number of
+this run, and the life of each item is tracked as for any other upstream.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from chat.dialects.items import Call, Item, TextKind
+from chat.dialects.lmstudio.client_events import as_logged
 from chat.dialects.reading import repair_text
 from chat.dialects.stream import StreamParser
 from chat.events import (
@@ -51,11 +51,6 @@ RELAYED = "reply"
 LABEL_LENGTH = 200
 
 
-def is_relayed(data: JsonObject) -> bool:
-    """Whether an event is one of ours."""
-    return "run" in data and "seq" in data and data.get("type") in EVENT_TYPES
-
-
 class Relay:
     """The items of one relayed run, by their numbers in its log."""
 
@@ -66,11 +61,13 @@ class Relay:
         self._items: dict[Place, Item] = {}
         self._is_waiting = False
 
-    def take(self, data: JsonObject) -> bool:
+    def read_event(self, data: JsonObject) -> bool:
         """Returns whether the event could be read."""
-        members = {name: value for name, value in data.items() if name != "run"}
+        logged = as_logged(data)
+        if logged is None:
+            return True
         try:
-            event: EventBase = msgspec.convert(members, EVENT_TYPES[members["type"]])
+            event: EventBase = msgspec.convert(logged, EVENT_TYPES[logged["type"]])
         except msgspec.ValidationError:
             return False
         event.seq = event.t = 0
@@ -125,7 +122,7 @@ class Relay:
         return True
 
     def _on_end(self, event: ChatEnd) -> bool:
-        """Of the result, only what no event before it has told is used."""
+        """Uses only what no earlier event has told of the result."""
         self._parser.start(event.result.model_instance_id)
         self._tracker.close_all()
         # A user of that installation may have stopped it; here the name would look like one of
@@ -154,29 +151,20 @@ class Relay:
             )
         return True
 
-    def _on_message_delta(self, event: MessageDelta) -> bool:
-        return self._text(event, "message", event.content)
-
-    def _on_reasoning_delta(self, event: ReasoningDelta) -> bool:
-        return self._text(event, "reasoning", event.content)
-
-    def _on_refusal_delta(self, event: RefusalDelta) -> bool:
-        return self._text(event, "refusal", event.content, category=event.category)
+    def _on_text_delta(self, event: MessageDelta | ReasoningDelta | RefusalDelta) -> bool:
+        kind = _TEXTS[type(event)]
+        item = self._items.get((event.choice, event.item)) or self._open_text(event, kind)
+        if item.kind != kind or not item.is_open:
+            return False
+        category = event.category if isinstance(event, RefusalDelta) else None
+        self._tracker.block_text(item, event.content, category=category)
+        return True
 
     def _on_text_end(self, event: MessageEnd | ReasoningEnd) -> bool:
         item = self._items.get((event.choice, event.item))
         if item is None or not item.is_open:
             return False
         self._tracker.close(item)
-        return True
-
-    def _text(
-        self, event: ItemEvent, kind: TextKind, content: str, *, category: str | None = None
-    ) -> bool:
-        item = self._items.get((event.choice, event.item)) or self._open_text(event, kind)
-        if item.kind != kind or not item.is_open:
-            return False
-        self._tracker.block_text(item, content, category=category)
         return True
 
     def _open_text(self, event: ItemEvent, kind: TextKind, *, phase: str | None = None) -> Item:
@@ -195,6 +183,7 @@ class Relay:
             call_id=event.call_id,
             executes=event.executes,
             provider_info=event.provider_info,
+            caller=event.caller,
         )
         call.id_synthesised = event.id_synthesised
         self._tracker.announce(call)
@@ -208,37 +197,37 @@ class Relay:
         return call is not None
 
     def _on_call_arguments(self, event: ToolCallArguments) -> bool:
-        call = self._open_call(event, event.tool)
+        call = self._named_call(event, event.call_id, event.tool)
         if call is None:
             return False
-        self._name(call, event.call_id, event.tool)
         call.id_synthesised = event.id_synthesised or call.id_synthesised
         call.provider_info = event.provider_info or call.provider_info
         self._tracker.call_arguments(call, event.arguments, event.arguments_raw)
         return True
 
     def _on_call_success(self, event: ToolCallSuccess) -> bool:
-        call = self._open_call(event, event.tool)
+        call = self._named_call(event, event.call_id, event.tool)
         if call is None:
             return False
-        self._name(call, event.call_id, event.tool)
         call.provider_info = event.provider_info or call.provider_info
         self._tracker.call_success(call, event.output, event.arguments)
         return True
 
     def _on_call_failure(self, event: ToolCallFailure) -> bool:
-        call = self._open_call(event, event.metadata.tool_name)
+        call = self._named_call(event, event.call_id, event.metadata.tool_name)
         if call is None:
             return False
-        self._name(call, event.call_id, event.metadata.tool_name)
         call.arguments_raw = event.arguments_raw or call.arguments_raw
         self._tracker.call_failure(call, event.reason, event.metadata)
         return True
 
-    def _name(self, call: Call, call_id: str | None, tool: str) -> None:
+    def _named_call(self, event: ItemEvent, call_id: str | None, tool: str) -> Call | None:
         """Name and id may have come after the call was opened."""
-        call.tool = call.tool or tool
-        call.call_id = call_id or call.call_id
+        call = self._open_call(event, tool)
+        if call is not None:
+            call.tool = call.tool or tool
+            call.call_id = call_id or call.call_id
+        return call
 
     def _open_call(self, event: ItemEvent, tool: str = "") -> Call | None:
         """The call, which need not have been opened if the log continues an answer; ``None`` if the
@@ -286,6 +275,11 @@ def _told_at_the_end(result: Result) -> JsonObject:
     return values
 
 
+_TEXTS: Mapping[type, TextKind] = {
+    MessageDelta: "message",
+    ReasoningDelta: "reasoning",
+    RefusalDelta: "refusal",
+}
 # Each handler gets the type that it is listed under. Other types pass unchanged.
 _HANDLERS: Mapping[type, Callable[..., bool]] = {
     ChatStart: Relay._on_start,
@@ -294,12 +288,12 @@ _HANDLERS: Mapping[type, Callable[..., bool]] = {
     ReplayData: Relay._on_replay,
     ChatEnd: Relay._on_end,
     MessageStart: Relay._on_message_start,
-    MessageDelta: Relay._on_message_delta,
+    MessageDelta: Relay._on_text_delta,
     MessageEnd: Relay._on_text_end,
     ReasoningStart: Relay._on_reasoning_start,
-    ReasoningDelta: Relay._on_reasoning_delta,
+    ReasoningDelta: Relay._on_text_delta,
     ReasoningEnd: Relay._on_text_end,
-    RefusalDelta: Relay._on_refusal_delta,
+    RefusalDelta: Relay._on_text_delta,
     ToolCallStart: Relay._on_call_start,
     ToolCallDelta: Relay._on_call_delta,
     ToolCallArguments: Relay._on_call_arguments,

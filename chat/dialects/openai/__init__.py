@@ -1,1 +1,1 @@
-"""What OpenAI's dialects share: parameters and usage."""
+"""Code shared by OpenAI's dialects: parameters and usage."""

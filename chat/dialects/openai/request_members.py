@@ -6,56 +6,63 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from chat.dialects.base import ToolDefinition
-from chat.dialects.parameters import FOLDER
+from chat.dialects.parameters import FOLDER, Parameter, Values, limited, limits_of, not_sent
 from chat.events import Json, JsonObject
 from chat.events.translation import gettext_noop
 
 # OpenAI's limit; other servers accept at least as many.
 MOST_STOP_TEXTS = 4
 
-_LISTED = tomllib.loads((FOLDER / "openai" / "servers.toml").read_text())
+_FILE = "openai/servers.toml"
+_LISTED = tomllib.loads((FOLDER / _FILE).read_text())
 # Our name of a parameter, and the member (with dots: of a member) that each kind of server knows.
 SERVERS: Mapping[str, Mapping[str, str]] = _LISTED["servers"]
+_LIMITS = limits_of(_FILE)
+# Pairs of parameters that exclude each other: the one that is sent, and the other one.
+_OVERRULED: Mapping[str, Mapping[str, str]] = _LISTED["overruled"]
 _ONLY_SOME_KNOW = frozenset(_LISTED["only_some_know"])
 
 # --- parameters -----------------------------------------------------------------------
 
 NOT_KNOWN = "The parameter {name} was left out: the server’s settings don’t list it as supported."
+OVERRULED = "The parameter {name} was left out: it can’t be combined with {other}."
 SCHEMA_MISSING = gettext_noop(
     "The response format “JSON schema” was left out because it has no schema."
 )
-NO_SUCH_TOOL = gettext_noop("The tool choice was left out because no enabled tool has that name.")
-_NEVER_ADDED = frozenset(
-    ("model", "messages", "prompt", "input", "stream", "stream_options", "echo")
+SCHEMA_UNUSED = gettext_noop(
+    "The JSON schema was left out because the response format isn’t “JSON schema”."
 )
+NO_TOOLS = "no tools are enabled"
+NO_SUCH_TOOL = gettext_noop("The tool choice was left out because no enabled tool has that name.")
 
 
-def added_members(options: Mapping[str, object]) -> JsonObject:
-    """Members that the upstream's settings add to every request. They cannot replace the
-    conversation."""
-    members = options.get("extra_body")
-    if not isinstance(members, dict):
-        return {}
-    return {name: value for name, value in members.items() if name not in _NEVER_ADDED}
+def accepted(declared: tuple[Parameter, ...], options: Values) -> tuple[Parameter, ...]:
+    """The parameters within the limits of this kind of server."""
+    return limited(declared, _LIMITS.get(str(options.get("extras")), {}))
 
 
 def place(
     body: JsonObject,
-    parameters: Mapping[str, object],
-    options: Mapping[str, object],
+    parameters: Values,
+    options: Values,
     *,
     few_know: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> list[str]:
     """Puts the parameters under the names of this kind of server. Returns a sentence for each that
-    it does not know, which is left out. ``few_know`` names further parameters that only these kinds
-    of server know."""
+    is left out: it does not know it, or another one excludes it. ``few_know`` names further
+    parameters that only these kinds of server know."""
     server = str(options["extras"])
     added = {name.strip() for name in str(options.get("extra_members") or "").split(",")}
+    excluded = {
+        other: name for name, other in _OVERRULED.get(server, {}).items() if name in parameters
+    }
     notes = []
     for name, value in parameters.items():
         is_rare = name in few_know and server not in few_know[name]
         is_unknown = name in _ONLY_SOME_KNOW and name not in SERVERS[server]
-        if (is_rare or is_unknown) and name not in added:
+        if name in excluded:
+            notes.append(OVERRULED.format(name=name, other=excluded[name]))
+        elif (is_rare or is_unknown) and name not in added:
             notes.append(NOT_KNOWN.format(name=name))
         else:
             _set(body, SERVERS[server].get(name, name), value)
@@ -81,20 +88,23 @@ def stop_texts(value: object, *, room: int = MOST_STOP_TEXTS) -> tuple[list[str]
     return texts[:room], [f"Only the first {room} of {len(texts)} stop sequences were sent."]
 
 
-def place_logprobs(parameters: dict[str, object]) -> None:
-    """Alternative tokens are only available together with log probabilities."""
+def place_logprobs(parameters: dict[str, object]) -> list[str]:
+    """Alternative tokens are only available together with log probabilities. Returns a note if they
+    were turned off."""
+    if parameters.get("top_logprobs") is None:
+        return []
     if parameters.get("logprobs") is False:
-        parameters.pop("top_logprobs", None)
-    elif parameters.get("top_logprobs") is not None:
-        parameters["logprobs"] = True
+        turned_off = {"top_logprobs": parameters.pop("top_logprobs")}
+        return not_sent(turned_off, "log probabilities are turned off")
+    parameters["logprobs"] = True
+    return []
 
 
 def response_format(kind: object, schema: object) -> tuple[JsonObject | None, list[str]]:
-    """The member ``response_format``, and a note if it cannot be made."""
-    if kind is None:
-        return None, []
+    """The member ``response_format``, and a note if it cannot be made or the schema is not used."""
     if kind != "json_schema":
-        return {"type": kind}, []
+        notes = [] if schema is None else [SCHEMA_UNUSED]
+        return None if kind is None else {"type": kind}, notes
     if not isinstance(schema, dict):
         return None, [SCHEMA_MISSING]
     wanted = {"name": "answer", "schema": schema, "strict": True}
@@ -121,7 +131,7 @@ def _function(tool: ToolDefinition) -> JsonObject:
 
 
 def tool_choice(
-    value: object, tools: Sequence[ToolDefinition], options: Mapping[str, object]
+    value: object, tools: Sequence[ToolDefinition], options: Values
 ) -> tuple[Json, list[str]]:
     """The member ``tool_choice``, and a note if it names a tool that is not offered."""
     word = str(value or "").strip()
@@ -134,7 +144,7 @@ def tool_choice(
     return None, [NO_SUCH_TOOL]
 
 
-def _choice_word(word: str, options: Mapping[str, object]) -> str:
+def _choice_word(word: str, options: Values) -> str:
     """Two words for the same: OpenAI says ``required``, Mistral only accepts ``any``."""
     if word in ("required", "any"):
         return "any" if options.get("extras") == "mistral" else "required"

@@ -9,7 +9,7 @@ from chat.dialects.openai_chat.executed_tools import ExecutedTools
 from chat.dialects.openai_chat.tool_calls import EXTRA_MEMBERS, ToolCalls
 from chat.dialects.received_text import ReceivedText
 from chat.dialects.stream import StreamParser, object_of, objects_of, text_of, whole_of
-from chat.dialects.thinking import Mode, Piece, ThinkSplitter, has_lone_closing
+from chat.dialects.thinking import Mode, Piece, ThinkSplitter, has_lone_closing, split
 from chat.events import (
     Citation,
     CitationAdd,
@@ -41,6 +41,7 @@ class ChoiceState:
         self.stop_sequence: str | None = None
         self._parser = parser
         self._tracker = parser.tracker
+        self._think_mode = think_mode
         self._splitter = ThinkSplitter(think_mode)
         # An opening mark may be missing in front of reasoning.
         self._may_have_thought = think_mode == "auto"
@@ -68,9 +69,7 @@ class ChoiceState:
             if value:
                 self._streamed.add(name)
                 handler(self, value)
-        for name, value in delta.items():
-            if name not in _DELTA_MEMBERS:
-                self._parser.unknown_member("delta", name, value)
+        self._parser.unknown_members_of("delta", delta, _DELTA_MEMBERS)
         if delta.get("role") == "tool":
             self._parser.raw("delta", data=delta)
 
@@ -78,12 +77,17 @@ class ChoiceState:
         """A whole message. Beside deltas it only adds what they lacked; servers that send nothing else
         repeat the text so far in it, or not."""
         streamed = set(self._streamed)
-        self.delta({name: self._missing(name, message[name], is_last) for name in message})
+        self.delta({name: self._missing(name, message, is_last) for name in message})
         self._streamed = streamed
 
-    def _missing(self, name: str, value: Json, is_last: bool) -> Json:
+    def _missing(self, name: str, message: JsonObject, is_last: bool) -> Json:
         """The part of a member of the whole message that the deltas lacked."""
+        value = message[name]
         received = self._original if name == "content" else self._reasoning.get(name)
+        if name == "content" and isinstance(value, list) and received and received.pieces:
+            value = "".join(text_of(part, "text") for part in objects_of(message, name))
+        if is_last and isinstance(value, str) and value and self._was_between_marks(name, value):
+            return None
         if not isinstance(value, str) or received is None:
             is_known = name in self._streamed or (name in REASONING and self._reasoning)
             return None if is_known else value
@@ -98,6 +102,13 @@ class ChoiceState:
             self._parser.meta({"differences": [about]})
             self._parser.raw("message", data={name: value})
         return missing
+
+    def _was_between_marks(self, name: str, value: str) -> bool:
+        """Some servers stream thinking in the text, and separate the two in the whole message."""
+        pieces = split(self._original.joined(), self._think_mode)
+        kind = {"content": "message", **dict.fromkeys(REASONING, "reasoning")}.get(name)
+        told = "".join(text for each, text in pieces if each == kind)
+        return len(pieces) > 1 and told.strip() == value.strip()
 
     def content(self, content: str) -> None:
         content = self._original.add(content) if content else ""
@@ -126,8 +137,7 @@ class ChoiceState:
     def _end_text(self) -> None:
         """A call follows."""
         self._report(self._splitter.close(is_followed=True))
-        for kind in ("message", "reasoning", "refusal"):
-            self._tracker.close_text(kind, choice=self.number)
+        self._tracker.close_texts(choice=self.number)
 
     def _report(self, pieces: list[Piece], *, goes_on: bool = False) -> None:
         """``goes_on``: the first piece continues reasoning that was reported before."""
@@ -183,7 +193,7 @@ class ChoiceState:
     # --- reasoning ---------------------------------------------------------------------
 
     def _take_reasoning(self, delta: JsonObject) -> None:
-        """Only one source is used, because servers repeat the same text in two or three members."""
+        """Reads reasoning from one member, because servers repeat the same text in two or three."""
         details = objects_of(delta, "reasoning_details")
         blocks = objects_of(delta, thinking_blocks.MEMBER)
         block_text = self._take_blocks(blocks) if blocks else ""
@@ -199,12 +209,13 @@ class ChoiceState:
                 self.reasoning(thinking_blocks.MEMBER, block_text)
             self._show_details(details)
         if details:
+            self._streamed.add("reasoning_details")
             self._splitter.be_strict()
             self._keep_details(details)
 
     def _take_blocks(self, blocks: list[JsonObject]) -> str:
         self._streamed.add(thinking_blocks.MEMBER)
-        text = self._blocks.take(blocks)
+        text = self._blocks.add_blocks(blocks)
         signed = [b for b in blocks if b.get("signature") or b.get("type") == "redacted_thinking"]
         if signed:
             self._replay(thinking_blocks.MEMBER, signed)
@@ -258,14 +269,14 @@ class ChoiceState:
         for entry in value if isinstance(value, list) else [value]:
             if isinstance(entry, dict):
                 self._end_text()
-                self._executed.take(entry)
+                self._executed.read_entry(entry)
             else:
                 self._parser.raw("delta", data={"executed_tools": [entry]})
 
     # --- what accompanies the text ---------------------------------------------------------
 
     def logprobs(self, value: Json) -> None:
-        """Both layouts: entries per token, or parallel lists, which stay one entry."""
+        """Reads both layouts: entries per token, or parallel lists, which stay one entry."""
         if not isinstance(value, dict):
             self._parser.raw("choice", data={"logprobs": value})
             return
@@ -406,7 +417,7 @@ def _extra(name: str) -> Callable[[ChoiceState, Json], None]:
 _DELTA: Mapping[str, Callable[[ChoiceState, Json], None]] = {
     "content": ChoiceState._on_content,
     "refusal": ChoiceState._on_refusal,
-    "tool_calls": lambda choice, value: choice.calls.take(value),
+    "tool_calls": lambda choice, value: choice.calls.add_fragments(value),
     "function_call": lambda choice, value: choice.calls.take_function_call(value),
     "annotations": ChoiceState._on_annotations,
     "images": ChoiceState._on_images,

@@ -1,7 +1,7 @@
 """Groq's ``executed_tools``: calls that its compound models have run themselves."""
 
 from chat.dialects.items import Call
-from chat.dialects.reading import as_object, write_json
+from chat.dialects.reading import as_object, as_text
 from chat.dialects.stream import StreamParser, object_of, objects_of, text_of, whole_of
 from chat.events import JsonObject, ProviderInfo
 
@@ -19,25 +19,21 @@ class ExecutedTools:
         # Pages that the calls have found, until they are cited.
         self.sources: list[JsonObject] = []
 
-    def take(self, entry: JsonObject) -> None:
+    def read_entry(self, entry: JsonObject) -> None:
         index = whole_of(entry, "index")
         call = self._call(len(self._calls) if index is None else index, entry)
         if not call.is_open:
             return
         arguments = entry.get("arguments")
         if arguments is not None and not call.has_arguments:
-            text = arguments if isinstance(arguments, str) else write_json(arguments)
+            text = as_text(arguments)
             found = as_object(text) if text.strip() else {}
             self._tracker.call_arguments(call, {"input": text} if found is None else found, text)
         output = entry.get("output")
         if output is not None:
-            self._tracker.call_success(
-                call, output if isinstance(output, str) else write_json(output)
-            )
+            self._tracker.call_success(call, as_text(output))
             self.sources += objects_of(object_of(entry, "search_results"), "results")
-        for name, value in entry.items():
-            if name not in _MEMBERS and value is not None:
-                self._parser.unknown_member("executed_tool", name, value)
+        self._parser.unknown_members_of("executed_tool", entry, _MEMBERS, keeps_null=False)
 
     def _call(self, index: int, entry: JsonObject) -> Call:
         call = self._calls.get(index)
@@ -48,7 +44,7 @@ class ExecutedTools:
                 tool=tool,
                 executes="upstream",
                 provider_info=ProviderInfo(type="builtin", name=tool),
+                is_named=True,
             )
-            self._tracker.announce(call)
             self._calls[index] = call
         return call

@@ -2,17 +2,12 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
 
 import msgspec
 
-from chat.dialects.base import AssistantTurn, Prompt, UserTurn, data_url
-from chat.dialects.history import (
-    NO_ANSWER,
-    is_run_by_client,
-    item_text,
-    replies_text,
-)
+from chat.dialects.base import AssistantTurn, Image, Prompt, UserTurn, data_url
+from chat.dialects.history import NO_ANSWER, answered_calls, exchanges, replies_text
+from chat.dialects.parameters import Values
 from chat.dialects.stream import object_of, objects_of, text_of
 from chat.events import Json, JsonObject, OutputItem, ReasoningItem, Result, ToolCallItem
 
@@ -23,7 +18,7 @@ _REPLAYED_MEMBERS = (*REASONING_MEMBERS, "reasoning_details")
 _NINE_LETTERS = re.compile(r"[A-Za-z0-9]{9}\Z")
 
 
-def build_messages(prompt: Prompt, options: Mapping[str, object]) -> list[JsonObject]:
+def build_messages(prompt: Prompt, options: Values) -> list[JsonObject]:
     """The whole conversation. For an answer that is continued, the last messages are the results of
     its calls, or its text so far."""
     messages: list[JsonObject] = []
@@ -92,15 +87,16 @@ def _nine_letters(identity: Json) -> str:
 
 
 def _content(turn: UserTurn) -> Json:
-    if not turn.images:
+    if not turn.parts_of(Image):
         return turn.text
     pictures = [
-        {"type": "image_url", "image_url": {"url": data_url(image)}} for image in turn.images
+        {"type": "image_url", "image_url": {"url": data_url(image)}}
+        for image in turn.parts_of(Image)
     ]
     return [{"type": "text", "text": turn.text}, *pictures] if turn.text else pictures
 
 
-def _answer(turn: AssistantTurn, options: Mapping[str, object]) -> list[JsonObject]:
+def _answer(turn: AssistantTurn, options: Values) -> list[JsonObject]:
     """An earlier answer. Only calls with a result are sent back, each followed by it, because an
     unanswered call would be refused."""
     native = turn.result.ext.native
@@ -109,7 +105,7 @@ def _answer(turn: AssistantTurn, options: Mapping[str, object]) -> list[JsonObje
     else:
         messages = _rebuilt_messages(turn, options)
     if options["legacy_functions"]:
-        messages = [_legacy(message) for message in messages]
+        messages = _legacy(messages)
     if turn.replies:
         messages.append({"role": "user", "content": replies_text(turn)})
     return messages
@@ -122,11 +118,9 @@ def _is_turn(native: JsonObject) -> bool:
     return native.get("role") == "assistant" and is_text
 
 
-def _native_messages(
-    native: JsonObject, result: Result, options: Mapping[str, object]
-) -> list[JsonObject]:
+def _native_messages(native: JsonObject, result: Result, options: Values) -> list[JsonObject]:
     """The turn in the upstream's own form."""
-    answered = {call.call_id: call for call in _answered_calls(result.output)}
+    answered = {call.call_id: call for call in answered_calls(result)}
     message = {name: value for name, value in native.items() if name != "tool_calls"}
     calls = [
         {name: value for name, value in call.items() if name != "legacy"}
@@ -138,7 +132,7 @@ def _native_messages(
     if not _wants_reasoning(options, has_calls=bool(calls)):
         message = {k: v for k, v in message.items() if k not in _REPLAYED_MEMBERS}
     if not calls and options["replay_reasoning"] != "always":
-        # Beside calls the API refuses a turn without its signed reasoning.
+        # A turn with calls keeps them: the API refuses it without its signed reasoning.
         message.pop("thinking_blocks", None)
     member = str(options["reasoning_member"])
     if member != "as_received":
@@ -146,25 +140,12 @@ def _native_messages(
     return [_filled(message), *(_tool_message(answered[call["id"]]) for call in calls)]
 
 
-def _rebuilt_messages(turn: AssistantTurn, options: Mapping[str, object]) -> list[JsonObject]:
-    """The turn from its items. What only its own upstream could read is left out; calls that an
-    upstream ran itself become text."""
+def _rebuilt_messages(turn: AssistantTurn, options: Values) -> list[JsonObject]:
+    """The turn from its items, without data for its own upstream."""
     messages: list[JsonObject] = []
-    texts: list[str] = []
-    calls: list[ToolCallItem] = []
-    for item in turn.result.output:
-        if isinstance(item, ToolCallItem) and is_run_by_client(item):
-            if item.output is not None:
-                calls.append(_with_id(item, len(messages) + len(calls)))
-            continue
-        text = item_text(item).strip()
-        if text and calls:
-            messages += _exchange(texts, calls)
-            texts, calls = [], []
-        if text:
-            texts.append(text)
-    if texts or calls or not messages:
-        messages += _exchange(texts, calls)
+    for texts, calls in exchanges(turn.result):
+        known = [_with_id(call, len(messages) + n) for n, call in enumerate(calls)]
+        messages += _exchange(texts, known)
     if turn.is_native and _wants_reasoning(options, has_calls="tool_calls" in messages[0]):
         _add_reasoning(messages[0], turn.result.output, options)
     return messages
@@ -183,26 +164,16 @@ def _filled(message: JsonObject) -> JsonObject:
     return message if message.get("content") or has_more else {**message, "content": NO_ANSWER}
 
 
-def _add_reasoning(
-    message: JsonObject, output: list[OutputItem], options: Mapping[str, object]
-) -> None:
+def _add_reasoning(message: JsonObject, output: list[OutputItem], options: Values) -> None:
     text = "\n\n".join(item.content for item in output if isinstance(item, ReasoningItem))
     member = str(options["reasoning_member"])
     if text:
         message["reasoning_content" if member == "as_received" else member] = text
 
 
-def _wants_reasoning(options: Mapping[str, object], *, has_calls: bool) -> bool:
+def _wants_reasoning(options: Values, *, has_calls: bool) -> bool:
     wish = options["replay_reasoning"]
     return wish == "always" or (wish == "tool_turns" and has_calls)
-
-
-def _answered_calls(output: list[OutputItem]) -> list[ToolCallItem]:
-    return [
-        item
-        for item in output
-        if isinstance(item, ToolCallItem) and item.output is not None and is_run_by_client(item)
-    ]
 
 
 def _with_id(call: ToolCallItem, number: int) -> ToolCallItem:
@@ -222,12 +193,22 @@ def _tool_message(call: ToolCallItem) -> JsonObject:
     return {"role": "tool", "tool_call_id": call.call_id, "name": call.tool, "content": call.output}
 
 
-def _legacy(message: JsonObject) -> JsonObject:
+def _legacy(messages: list[JsonObject]) -> list[JsonObject]:
     """The older form: one ``function_call`` in a turn, answered by the role ``function``."""
-    if message.get("role") == "tool":
-        return {"role": "function", "name": message["name"], "content": message["content"]}
-    calls = message.get("tool_calls")
-    if not calls:
-        return message
-    kept = {name: value for name, value in message.items() if name != "tool_calls"}
-    return {**kept, "function_call": object_of(calls[0], "function")}
+    results = {each["tool_call_id"]: each for each in messages if each["role"] == "tool"}
+    legacy: list[JsonObject] = []
+    for message in messages:
+        if message["role"] == "tool":
+            continue
+        turn = {name: value for name, value in message.items() if name != "tool_calls"}
+        calls = objects_of(message, "tool_calls")
+        if not calls:
+            legacy.append(turn)
+        for call in calls:
+            result = results[call["id"]]
+            legacy.append({**turn, "function_call": object_of(call, "function")})
+            legacy.append(
+                {"role": "function", "name": result["name"], "content": result["content"]}
+            )
+            turn = {"role": "assistant", "content": None}
+    return legacy

@@ -1,17 +1,18 @@
 """The stream of chat completions, in the variations of many servers."""
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal, Protocol, cast
+from typing import ClassVar, Literal, cast
 
 import msgspec
 from msgspec import Struct
 
-from chat.dialects.errors import error_of, is_bare_error
+from chat.dialects.errors import error_of
 from chat.dialects.finish_reasons import error_kind_of, reason_of, status_of
 from chat.dialects.openai.usage import read_usage
 from chat.dialects.openai_chat import tool_status
 from chat.dialects.openai_chat.choice import ChoiceState
 from chat.dialects.openai_chat.tool_status import ToolStatuses
+from chat.dialects.parameters import Values
 from chat.dialects.stream import (
     CALLS_WAIT,
     StreamParser,
@@ -21,6 +22,7 @@ from chat.dialects.stream import (
     whole_of,
 )
 from chat.dialects.thinking import Mode
+from chat.dialects.vendor_errors import is_bare_error
 from chat.events import (
     Ending,
     Event,
@@ -78,8 +80,9 @@ class _QuickChoice(Struct, forbid_unknown_fields=True):
     token_ids: None = None
 
 
-class _QuickChunk(Struct, forbid_unknown_fields=True):
-    choices: tuple[_QuickChoice]
+class QuickChunk(Struct, forbid_unknown_fields=True):
+    """The members of every quick chunk that are about the whole answer."""
+
     id: str = ""
     object: str = ""
     created: int | float | None = None
@@ -88,25 +91,19 @@ class _QuickChunk(Struct, forbid_unknown_fields=True):
     system_fingerprint: str | None = None
     provider: str | None = None
     usage: None = None
+
+
+class _QuickChunk(QuickChunk, forbid_unknown_fields=True, kw_only=True):
+    choices: tuple[_QuickChoice]
     obfuscation: str = ""
 
 
 # Formats of a request whose media type has another name.
 _AUDIO_TYPES: Mapping[str, str] = {"mp3": "mpeg", "pcm16": "L16"}
 
-# Which choice has text, in which member, and the text.
+# A choice and the member that has its text; then the same with the text.
 Target = tuple[ChoiceState, str]
 Saying = tuple[Target, str]
-
-
-class QuickChunk(Protocol):
-    """What both kinds of quick chunk say about the whole answer."""
-
-    id: str
-    model: str
-    service_tier: str | None
-    system_fingerprint: str | None
-    provider: str | None
 
 
 _quick_decoder = msgspec.json.Decoder(_QuickChunk)
@@ -117,7 +114,7 @@ class OpenAiChatParser(StreamParser):
 
     Dialects that extend this one override ``on_extension``, ``on_unknown_member``, ``native_turn``
     and ``needs_done``; if their choices hold the text elsewhere, also ``text_members``,
-    ``delta_of`` and ``read_quickly``.
+    ``delta_of`` and ``read_chunk``.
     """
 
     # Whether a stream that ends after its finish reason is incomplete.
@@ -128,9 +125,7 @@ class OpenAiChatParser(StreamParser):
     # The members of a choice that contain its text.
     text_members: ClassVar[frozenset[str]] = frozenset(("delta", "message"))
 
-    def __init__(
-        self, *, dialect: str, model: str, endpoint: str, options: Mapping[str, object]
-    ) -> None:
+    def __init__(self, *, dialect: str, model: str, endpoint: str, options: Values) -> None:
         super().__init__(dialect=dialect, model=model, endpoint=endpoint)
         self._think_mode = cast(Mode, options.get("inline_think", "auto"))
         self._is_cumulative = options.get("cumulative_text") is True
@@ -173,8 +168,11 @@ class OpenAiChatParser(StreamParser):
     # --- frames -----------------------------------------------------------------------
 
     def feed(self, frame: Frame) -> list[Event]:
-        is_eligible = self.has_fast_path and self._seen and not self.is_done
-        found = self.read_quickly(frame) if is_eligible else None
+        is_eligible = self.has_fast_path and self._seen and not self.is_done and frame.event is None
+        try:
+            found = self.read_chunk(frame.data) if is_eligible else None
+        except (msgspec.DecodeError, UnicodeError):
+            found = None
         if found is None:
             return super().feed(frame)
         (choice, member), text = found
@@ -184,15 +182,10 @@ class OpenAiChatParser(StreamParser):
             choice.reasoning(member, text)
         return self._take()
 
-    def read_quickly(self, frame: Frame) -> Saying | None:
-        """The content of a chunk with one piece of text and nothing else that is new; ``None`` for
-        any other chunk. Changes nothing."""
-        if frame.event is not None:
-            return None
-        try:
-            chunk = _quick_decoder.decode(frame.data)
-        except (msgspec.DecodeError, UnicodeError):
-            return None
+    def read_chunk(self, data: str) -> Saying | None:
+        """The content of a chunk with one piece of text and nothing else that is new; ``None`` or
+        an error of the decoder for any other chunk. Changes nothing."""
+        chunk = _quick_decoder.decode(data)
         entry = chunk.choices[0]
         choice = self.known_choice(chunk, entry.index)
         if choice is None:
@@ -216,7 +209,7 @@ class OpenAiChatParser(StreamParser):
         if name.startswith("x_"):
             self.on_extension(name, data)
             return
-        if event == tool_status.EVENT and self._tool_statuses.take(data):
+        if event == tool_status.EVENT and self._tool_statuses.read_status(data):
             return
         has_choices = bool(data.get("choices"))
         is_named = event == "error" or data.get("object") == "error"
@@ -270,7 +263,7 @@ class OpenAiChatParser(StreamParser):
             self._choices[0].cite(self._sources)
         if data.get("usage"):
             self._note_usage(data["usage"])
-            # Beside text it is one of many growing counts; only the last one becomes an event.
+            # A count beside text is one of many that grow; only the last one becomes an event.
             if all(entry.get("finish_reason") is not None for entry in choices):
                 self._report_usage(is_final=False)
 
@@ -367,17 +360,8 @@ class OpenAiChatParser(StreamParser):
             self._choices[number] = choice
         return choice
 
-    def _on_choice_error(self, _choice: ChoiceState, value: Json) -> None:
-        self.fail_with({"error": value})
-
-    def _on_logprobs(self, choice: ChoiceState, value: Json) -> None:
-        choice.logprobs(value)
-
     def _on_stop_value(self, choice: ChoiceState, value: Json) -> None:
         choice.stop_sequence = value if isinstance(value, str) else None
-
-    def _on_native_reason(self, _choice: ChoiceState, value: Json) -> None:
-        self.note_once("native_finish_reason", value)
 
     def _on_debug(self, name: str, value: Json, choice: int = 0) -> None:
         """A stream sends these in pieces, which become one fact at the end."""
@@ -459,19 +443,21 @@ def _debug(name: str) -> Callable[[OpenAiChatParser, ChoiceState, Json], None]:
 
 
 _CHOICE_MEMBERS: Mapping[str, Callable[[OpenAiChatParser, ChoiceState, Json], None]] = {
-    "logprobs": OpenAiChatParser._on_logprobs,
-    "error": OpenAiChatParser._on_choice_error,
+    "logprobs": lambda _parser, choice, value: choice.logprobs(value),
+    "error": lambda parser, _choice, value: parser.fail_with({"error": value}),
     "stop_reason": OpenAiChatParser._on_stop_value,
     "matched_stop": OpenAiChatParser._on_stop_value,
-    "native_finish_reason": OpenAiChatParser._on_native_reason,
+    "native_finish_reason": lambda parser, _choice, value: parser.note_once(
+        "native_finish_reason", value
+    ),
     **{name: _debug(name) for name in sorted(_DEBUG)},
     "finish_reason": OpenAiChatParser._on_finish,
 }
 
 
 def _appended(name: str, known: Json, value: Json) -> Json:
-    """The value of a member behind what is known of it, up to a limit; members of objects alike. What is
-    about the prompt comes as a whole, and again with every chunk."""
+    """The known value of a member with the new one appended, up to a limit; members of objects
+    alike. Data about the prompt is complete in every chunk."""
     if isinstance(value, dict):
         members = known if isinstance(known, dict) else {}
         new = {key: _appended(key, members.get(key), each) for key, each in value.items()}
@@ -485,7 +471,7 @@ def _appended(name: str, known: Json, value: Json) -> Json:
     return known if value is None else value
 
 
-def _requested_audio(options: Mapping[str, object]) -> str:
+def _requested_audio(options: Values) -> str:
     """The type of sound in the answer, which only the request says."""
     body = options.get("extra_body")
     audio = body.get("audio") if isinstance(body, dict) else None
@@ -508,7 +494,7 @@ def _figures(performance: Json) -> JsonObject:
 
 
 def _stop_of(choice: ChoiceState) -> Stop:
-    """What is there decides: ``stop`` with open calls is common and means tool use."""
+    """The stop, by the content rather than the reason: ``stop`` with open calls means tool use."""
     raw = choice.finish_reason
     reason = reason_of(raw)
     if reason == "stop" and choice.calls.waiting():

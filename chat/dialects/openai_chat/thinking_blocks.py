@@ -14,7 +14,7 @@ class ThinkingBlocks:
         self._signed: list[JsonObject] = []
         self._texts: list[str] = []
 
-    def take(self, blocks: list[JsonObject]) -> str:
+    def add_blocks(self, blocks: list[JsonObject]) -> str:
         """Returns the text that is new."""
         return "".join(map(self._take, blocks))
 

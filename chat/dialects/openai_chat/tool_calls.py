@@ -40,7 +40,7 @@ class ToolCalls:
 
     # --- fragments ---------------------------------------------------------------------
 
-    def take(self, value: Json) -> None:
+    def add_fragments(self, value: Json) -> None:
         fragments = value if isinstance(value, list) else [value]
         row: list[Call] = []
         for position, fragment in enumerate(fragments):
@@ -75,9 +75,9 @@ class ToolCalls:
             self._keep_stray(fragment)
         if custom:
             call.provider_info = ProviderInfo(type="custom")
-        call.call_id = call.call_id or identity or None
-        if identity:
-            self._by_id.setdefault(identity, call)
+        # An id that another call of this answer has would give both calls one result.
+        if identity and self._by_id.setdefault(identity, call) is call:
+            call.call_id = call.call_id or identity
         if index is not None:
             self._by_index[index] = call
         self._latest = call
@@ -85,9 +85,7 @@ class ToolCalls:
         for name in EXTRA_MEMBERS:
             if fragment.get(name):
                 self._keep_signature(call, name, fragment[name])
-        for name, value in fragment.items():
-            if name not in _CALL_MEMBERS:
-                self._parser.unknown_member("tool_call", name, value)
+        self._parser.unknown_members_of("tool_call", fragment, _CALL_MEMBERS)
         return call
 
     def _take_function(self, call: Call, function: JsonObject) -> None:
@@ -123,13 +121,18 @@ class ToolCalls:
             is_found = found is not None and self._is_named(
                 found, name, arguments, identity, is_addressed=bool(by_id or by_index)
             )
-            # Two entries of one list with names are two calls, unless they share an id.
-            if found is None or not is_found or (found in row and found is not by_id):
+            # Two entries of one list with names are two calls, unless they share an id and an index.
+            is_new_index = index is not None and by_index is None
+            is_another = found in row and (found is not by_id or is_new_index)
+            if found is None or not is_found or is_another:
                 return self._open_call()
             return found
         found = by_id or by_index
         if found is None and index is None and not identity:
             found = at_position or self._latest
+            if found is not None and _is_followed_by(found, arguments):
+                # The arguments of another call, whose name comes after them.
+                return self._open_call()
         if found is None and arguments and self._latest and _takes_more(self._latest):
             found = self._latest
         return found or self._open_call()
@@ -226,7 +229,7 @@ def _index_of(fragment: JsonObject) -> int | None:
     """The index, which some servers send as text."""
     index = fragment.get("index")
     if isinstance(index, str) and index.isascii() and index.isdigit():
-        # Longer numbers are no index, and slow to convert.
+        # A longer number is no index, and slow to convert.
         return int(index[:10])
     if isinstance(index, float) and index.is_integer():
         return int(index)
@@ -243,6 +246,13 @@ def _is_complete(call: Call) -> bool:
     if not call.pieces or call.piece_characters > _MOST_PROBED_CHARACTERS:
         return False
     return call.pieces[-1].rstrip()[-1:] in ("}", "]", '"') and _is_json(call.joined())
+
+
+def _is_followed_by(call: Call, arguments: Json) -> bool:
+    """Another object follows a call that has one, and does not say it again."""
+    if not isinstance(arguments, str) or not arguments.lstrip().startswith("{"):
+        return False
+    return not _takes_more(call) and not arguments.startswith(call.joined())
 
 
 def _takes_more(call: Call) -> bool:

@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from chat.dialects.items import Call
-from chat.dialects.reading import write_json
+from chat.dialects.reading import as_text
 from chat.dialects.stream import StreamParser, object_of, objects_of, text_of
 from chat.events import (
     ActivityStep,
-    FailureMetadata,
     Json,
     JsonObject,
     MediaUpdate,
@@ -40,19 +39,17 @@ class ToolStatuses:
         # Calls that already have a step in the activity.
         self._underway: set[int] = set()
 
-    def take(self, data: JsonObject) -> bool:
+    def read_status(self, data: JsonObject) -> bool:
         """Returns whether this was about a call."""
         handler = _HANDLERS.get(text_of(data, "status").upper())
         if handler is None or not text_of(data, "tool_call_id"):
             return False
         call = self._call(data)
         if not call.is_open:
-            # Its end was reported before.
+            # The call's end was reported before.
             return False
         handler(self, call, data)
-        for name, value in data.items():
-            if name not in _MEMBERS and value is not None:
-                self._parser.unknown_member(EVENT, name, value)
+        self._parser.unknown_members_of(EVENT, data, _MEMBERS, keeps_null=False)
         return True
 
     def _call(self, data: JsonObject) -> Call:
@@ -61,15 +58,14 @@ class ToolStatuses:
         if call is not None:
             return call
         tool = text_of(data, "name")
-        for kind in ("message", "reasoning", "refusal"):
-            self._tracker.close_text(kind)
+        self._tracker.close_texts()
         call = self._tracker.open_call(
             tool=tool,
             call_id=identity,
             executes="upstream",
             provider_info=ProviderInfo(type="builtin", name=tool or None),
+            is_named=True,
         )
-        self._tracker.announce(call)
         self._calls[identity] = call
         return call
 
@@ -86,7 +82,7 @@ class ToolStatuses:
 
     def _on_end(self, call: Call, data: JsonObject) -> None:
         self._give_arguments(call, data)
-        self._tracker.call_success(call, _text(data.get("result")))
+        self._tracker.call_success(call, as_text(data.get("result")))
         self._end_step(call, "done")
         for number, file in enumerate(objects_of(data, "files")):
             self._on_file(call, number, file)
@@ -95,13 +91,7 @@ class ToolStatuses:
         error = object_of(data, "error")
         reason = text_of(error, "msg") or text_of(error, "message") or text_of(data, "message")
         self._give_arguments(call, data)
-        metadata = FailureMetadata(
-            type="execution_failed",
-            tool_name=call.tool,
-            arguments=call.arguments,
-            provider_info=call.provider_info,
-        )
-        self._tracker.call_failure(call, reason or _NO_REASON, metadata)
+        self._tracker.fail_call(call, reason or _NO_REASON)
         self._end_step(call, "failed")
 
     def _give_arguments(self, call: Call, data: JsonObject) -> None:
@@ -141,12 +131,6 @@ class ToolStatuses:
                 detail=detail,
             )
         )
-
-
-def _text(value: Json) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None else write_json(value)
 
 
 _HANDLERS: Mapping[str, Callable[[ToolStatuses, Call, JsonObject], None]] = {

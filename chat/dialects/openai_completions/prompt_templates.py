@@ -1,12 +1,15 @@
 """A conversation as one prompt, for servers that continue a text instead of answering messages."""
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from msgspec import Struct
 
 from chat.dialects.base import AssistantTurn, Turn
-from chat.dialects.history import NO_ANSWER, answer_text, replies_text
+from chat.dialects.history import NO_ANSWER, answer_text, picture_names, replies_text
+from chat.dialects.parameters import FOLDER, Values
 
 Sides = list[tuple[str, str]]
 
@@ -21,55 +24,15 @@ class PromptTemplate(Struct, frozen=True, kw_only=True):
     first_user: str = ""
     user: str
     assistant: str
-    # Where the answer begins.
+    # The beginning of the answer.
     answer: str = ""
     stops: tuple[str, ...] = ()
 
 
-# Without the token at the beginning of a text: servers add it to a prompt themselves.
-TEMPLATES: Mapping[str, PromptTemplate] = {
-    "plain": PromptTemplate(
-        system="{text}\n\n",
-        user="User: {text}\n",
-        assistant="Assistant: {text}\n",
-        answer="Assistant:",
-        stops=("\nUser:",),
-    ),
-    "chatml": PromptTemplate(
-        system="<|im_start|>system\n{text}<|im_end|>\n",
-        user="<|im_start|>user\n{text}<|im_end|>\n",
-        assistant="<|im_start|>assistant\n{text}<|im_end|>\n",
-        answer="<|im_start|>assistant\n",
-        stops=("<|im_end|>",),
-    ),
-    "llama3": PromptTemplate(
-        system="<|start_header_id|>system<|end_header_id|>\n\n{text}<|eot_id|>",
-        user="<|start_header_id|>user<|end_header_id|>\n\n{text}<|eot_id|>",
-        assistant="<|start_header_id|>assistant<|end_header_id|>\n\n{text}<|eot_id|>",
-        answer="<|start_header_id|>assistant<|end_header_id|>\n\n",
-        stops=("<|eot_id|>",),
-    ),
-    "mistral": PromptTemplate(
-        first_user="[INST] {system}\n\n{text}[/INST]",
-        user="[INST] {text}[/INST]",
-        assistant=" {text}</s>",
-        stops=("</s>", "[INST]"),
-    ),
-    "gemma": PromptTemplate(
-        first_user="<start_of_turn>user\n{system}\n\n{text}<end_of_turn>\n",
-        user="<start_of_turn>user\n{text}<end_of_turn>\n",
-        assistant="<start_of_turn>model\n{text}<end_of_turn>\n",
-        answer="<start_of_turn>model\n",
-        stops=("<end_of_turn>",),
-    ),
-    "alpaca": PromptTemplate(
-        system="{text}\n\n",
-        user="### Instruction:\n{text}\n\n",
-        assistant="### Response:\n{text}\n\n",
-        answer="### Response:\n",
-        stops=("\n### Instruction:",),
-    ),
-}
+TEMPLATES: Mapping[str, PromptTemplate] = msgspec.convert(
+    tomllib.loads((FOLDER / "openai_completions/templates.toml").read_text()),
+    dict[str, PromptTemplate],
+)
 DEFAULT = "plain"
 
 # --- custom templates -----------------------------------------------------------------
@@ -109,7 +72,7 @@ def _if_it_has(placeholder: str, part: str) -> str:
     return part if placeholder in part else ""
 
 
-def template_of(options: Mapping[str, object]) -> tuple[PromptTemplate, list[str]]:
+def template_of(options: Values) -> tuple[PromptTemplate, list[str]]:
     """The template that the options choose, and a note if a custom one cannot be used."""
     name = str(options["prompt_template"])
     if name != "custom":
@@ -157,14 +120,11 @@ def _user(template: PromptTemplate, text: str, system: str) -> str:
 def _sides(turns: Sequence[Turn]) -> Sides:
     """The turns by role; adjacent turns of one role become one."""
     sides: Sides = []
-    pictures = 0
-    for turn in turns:
+    for turn, names in picture_names(turns):
         if isinstance(turn, AssistantTurn):
             _say(sides, "assistant", answer_text(turn.result))
             _say(sides, "user", replies_text(turn))
             continue
-        names = [f"[picture {pictures + number}]" for number in range(1, len(turn.images) + 1)]
-        pictures += len(names)
         _say(sides, "user", "\n".join(filter(None, [turn.text, *names])) or NO_ANSWER)
     return sides
 
@@ -183,14 +143,14 @@ _PLACEHOLDER = re.compile(r"\{(text|system)\}")
 
 
 def _fill(part: str, **words: str) -> str:
-    """In one pass, so that placeholders in a user's text are not replaced."""
+    """Fills the part in one pass, so that placeholders in a user's text are not replaced."""
     return _PLACEHOLDER.sub(lambda match: words.get(match[1], match[0]), part)
 
 
 # --- text must not end its turn ---------------------------------------------------------------
 
-# Marks such as <|im_end|>, </s>, [INST] are one token for the model, whoever wrote them. Those of
-# DeepSeek's models have a full-width bar.
+# Marks such as <|im_end|>, </s>, [INST] are one token for the model, whoever wrote them. DeepSeek's
+# marks have a full-width bar.
 _MODERN_MARK = r"<\|[^<>|\n]{1,40}\|>|<｜[^<>｜\n]{1,40}｜>"
 _MARK = re.compile(_MODERN_MARK + r"|</?[a-z_]{1,20}>|\[/?[A-Z_]{2,20}\]")
 

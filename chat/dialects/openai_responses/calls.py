@@ -2,10 +2,10 @@
 
 from chat.dialects.items import Call
 from chat.dialects.openai_responses.items import OutputItem, Surroundings, error_of
-from chat.dialects.openai_responses.values import arguments_in, failure_text, output_text, text_in
-from chat.dialects.reading import write_json
+from chat.dialects.openai_responses.values import arguments_in, failure_text, output_text
+from chat.dialects.reading import as_text, write_json
 from chat.dialects.stream import object_of, text_of
-from chat.events import Executor, FailureMetadata, Json, JsonObject, ProviderInfo
+from chat.events import Executor, Json, JsonObject, ProviderInfo
 from chat.events.translation import gettext_noop
 
 FAILED = gettext_noop("The server reported that this call failed.")
@@ -75,6 +75,7 @@ class CallState(OutputItem):
                 call_id=self._call_id(item),
                 executes=self.executes,
                 provider_info=self.provider(item),
+                caller=text_of(object_of(item, "caller"), "caller_id") or None,
             )
         call = self.call
         if name and not (call.tool and call.is_announced):
@@ -144,7 +145,7 @@ class CallState(OutputItem):
     def fragment(self, value: Json) -> None:
         """A piece of argument text; some servers send an object, which is the whole."""
         if self._has_no_name():
-            self._early.append(text_in(value))
+            self._early.append(as_text(value))
             return
         call = self.opened()
         if isinstance(value, str):
@@ -156,7 +157,7 @@ class CallState(OutputItem):
         return self.call is None and not self.name_in({})
 
     def whole_arguments(self, value: Json) -> None:
-        text = text_in(value)
+        text = as_text(value)
         if self._has_no_name():
             self._early = [text] if text else self._early
             return
@@ -172,7 +173,7 @@ class CallState(OutputItem):
         that we cannot parse."""
         arguments = arguments_in(call.joined())
         if call.has_arguments:
-            # They were sent before, and are corrected now.
+            # Corrects the arguments that were sent before.
             if arguments is not None:
                 self.tracker.call_arguments(call, arguments, call.joined())
         elif self.executes == "client" or arguments is not None:
@@ -190,17 +191,11 @@ class CallState(OutputItem):
         self.close_step()
         return True
 
-    def fail(self, reason: str, *, kind: str = "execution_failed") -> None:
+    def fail(self, reason: str) -> None:
         call = self.opened()
         if call.is_open:
             self.has_result = True
-            metadata = FailureMetadata(
-                type=kind,
-                tool_name=call.tool,
-                arguments=call.arguments,
-                provider_info=call.provider_info,
-            )
-            self.tracker.call_failure(call, reason, metadata)
+            self.tracker.fail_call(call, reason)
 
     def has_call_id_of(self, item: JsonObject) -> bool:
         """Whether an item is this call with another item id."""
@@ -242,15 +237,7 @@ class TextCallState(CallState):
 
     member = "input"
 
-    def whole_text(self, text: str) -> None:
-        if self._has_no_name():
-            self._early = [text] if text else self._early
-            return
-        call = self.opened()
-        if not call.is_open or (call.has_arguments and text in ("", call.arguments_raw)):
-            return
-        if text:
-            self.tracker.call_whole_text(call, text)
+    def read_arguments(self, call: Call) -> None:
         text = call.joined()
         self.tracker.call_arguments(call, {self.member: text}, text)
 
@@ -262,14 +249,14 @@ class CustomState(TextCallState):
         return ProviderInfo(type="custom")
 
     def take_whole(self, item: JsonObject) -> None:
-        self.whole_text(text_in(item.get("input")))
+        self.whole_arguments(item.get("input"))
 
     def agrees_with(self, item: JsonObject) -> bool:
         return self.has_call_id_of(item)
 
     def conclude(self, call: Call) -> None:
         if call.pieces and not call.has_arguments:
-            self.whole_text("")
+            self.whole_arguments("")
         super().conclude(call)
 
     def grown(self) -> JsonObject:

@@ -7,12 +7,19 @@ from typing import ClassVar
 
 import msgspec
 
-from chat.dialects.base import Dialect, Parser, Prompt, ToolDefinition, UpstreamRequest
-from chat.dialects.openai.request_members import NO_SUCH_TOOL
+from chat.dialects.added_members import add_members
+from chat.dialects.base import Dialect, Image, Parser, Prompt, Text, ToolDefinition, UpstreamRequest
+from chat.dialects.openai.request_members import NO_SUCH_TOOL, NO_TOOLS
 from chat.dialects.openai_responses.input import newest_items, whole_items
 from chat.dialects.openai_responses.parser import ResponsesParser
-from chat.dialects.parameters import Parameter, declared, read_options, read_parameters
-from chat.dialects.reading import scrub
+from chat.dialects.parameters import (
+    Parameter,
+    Values,
+    declared,
+    not_sent,
+    read_options,
+    read_parameters,
+)
 from chat.dialects.stream import text_of
 from chat.events import ErrorInfo, Json, JsonObject
 from chat.events.translation import gettext_noop
@@ -24,7 +31,7 @@ HISTORY_SENT_AGAIN = gettext_noop(
 )
 REFUSED = "The parameter {} was left out because the server rejected it."
 
-# What the model got from its tools; requested if such a tool is offered.
+# Outputs of tools; requested if such a tool is offered.
 _DETAILS: Mapping[str, str] = {
     "web_search": "web_search_call.action.sources",
     "file_search": "file_search_call.results",
@@ -47,6 +54,7 @@ _DISPENSABLE: Mapping[str, str] = {
     "top_logprobs": "top_logprobs",
     "truncation": "truncation",
     "service_tier": "service_tier",
+    "context_management": "compact_threshold",
     "max_tool_calls": "max_tool_calls",
     "parallel_tool_calls": "parallel_tool_calls",
     "reasoning": "reasoning_effort",
@@ -60,17 +68,19 @@ class OpenAiResponsesDialect(Dialect):
         "OpenAI’s Responses API, also offered by Fireworks, Friendli, LM Studio, vLLM and "
         "others. The address usually ends in /v1."
     )
+    path: ClassVar[str] = "/responses"
     models_path: ClassVar[str] = "/models"
     # With any other value of the option ``history`` the id is not used.
     keeps_history: ClassVar[bool] = True
     takes_tools: ClassVar[bool] = True
-    takes_images: ClassVar[bool] = True
+    takes_parts = frozenset({Text, Image})
     parameters: ClassVar[tuple[Parameter, ...]] = _DECLARED.parameters
     options: ClassVar[tuple[Parameter, ...]] = _DECLARED.options
 
     def request(self, prompt: Prompt) -> UpstreamRequest:
         options = read_options(self.options, prompt.options)
         parameters, notes = read_parameters(self.parameters, prompt.parameters)
+        notes += self.left_out(prompt)
         refused = _refused(prompt)
         for name in refused:
             if parameters.pop(name, None) is not None:
@@ -83,11 +93,10 @@ class OpenAiResponsesDialect(Dialect):
         body |= _wire_parameters(parameters)
         body |= _housekeeping(prompt, options, parameters, body.get("tools", []))
         sent = {name: value for name, value in body.items() if name not in refused}
-        return UpstreamRequest(
-            path="/responses", body=msgspec.json.encode(scrub(sent)), notes=tuple(notes)
-        )
+        notes += add_members(sent, options)
+        return self.sent(sent, notes)
 
-    def parser(self, *, model: str, endpoint: str = "", options: Mapping[str, object]) -> Parser:
+    def parser(self, *, model: str, endpoint: str = "", options: Values) -> Parser:
         return ResponsesParser(
             model=model,
             endpoint=endpoint,
@@ -107,7 +116,7 @@ class OpenAiResponsesDialect(Dialect):
 # --- the request --------------------------------------------------------------------------
 
 
-def _conversation(prompt: Prompt, options: Mapping[str, object]) -> JsonObject:
+def _conversation(prompt: Prompt, options: Values) -> JsonObject:
     """``previous_response_id`` does not carry over ``instructions``, so they are always sent."""
     conversation: JsonObject = {"instructions": prompt.system} if prompt.system else {}
     if prompt.previous_response_id and options["history"] == "stateful":
@@ -123,20 +132,23 @@ def _conversation(prompt: Prompt, options: Mapping[str, object]) -> JsonObject:
 
 def _wire_tools(
     tools: Sequence[ToolDefinition],
-    options: Mapping[str, object],
+    options: Values,
     parameters: dict[str, object],
     notes: list[str],
 ) -> JsonObject:
     """The team's functions, then the server's own tools. Removes what concerns tools from
     ``parameters``, which would be refused without any tool."""
-    choice = str(parameters.pop("tool_choice", "") or "").strip()
+    wishes = {name: parameters.pop(name, None) for name in ("tool_choice", "parallel_tool_calls")}
+    choice = str(wishes["tool_choice"] or "").strip()
     wire: list[Json] = [_function(tool) for tool in tools]
     extra = options.get("extra_tools")
     wire += extra if isinstance(extra, list) else [extra] if extra else []
     if not wire:
-        parameters.pop("parallel_tool_calls", None)
+        notes += not_sent(wishes, NO_TOOLS)
         return {}
     found: JsonObject = {"tools": wire}
+    if wishes["parallel_tool_calls"] is not None:
+        found["parallel_tool_calls"] = wishes["parallel_tool_calls"]
     if choice.lower() in ("auto", "none", "required"):
         found["tool_choice"] = choice.lower()
     elif any(tool.name == choice for tool in tools):
@@ -147,7 +159,7 @@ def _wire_tools(
 
 
 def _function(tool: ToolDefinition) -> JsonObject:
-    """Not strict, which would refuse most schemas that people write."""
+    """A tool that is not strict: the strict mode refuses most schemas that people write."""
     schema = tool.schema or {"type": "object", "properties": {}}
     function: JsonObject = {"type": "function", "name": tool.name}
     if tool.description:
@@ -155,12 +167,15 @@ def _function(tool: ToolDefinition) -> JsonObject:
     return {**function, "parameters": schema, "strict": False}
 
 
-def _wire_parameters(parameters: Mapping[str, object]) -> JsonObject:
+def _wire_parameters(parameters: Values) -> JsonObject:
     wire: JsonObject = dict(parameters)
     names = {"reasoning_effort": "effort", "reasoning_summary": "summary"}
     reasoning = {names[name]: wire.pop(name) for name in names if name in wire}
     if reasoning:
         wire["reasoning"] = reasoning
+    threshold = wire.pop("compact_threshold", None)
+    if threshold:
+        wire["context_management"] = [{"type": "compaction", "compact_threshold": threshold}]
     form, verbosity = wire.pop("text_format", None), wire.pop("verbosity", None)
     if form or verbosity:
         # LM Studio refuses the member without a format.
@@ -171,12 +186,9 @@ def _wire_parameters(parameters: Mapping[str, object]) -> JsonObject:
 
 
 def _housekeeping(
-    prompt: Prompt,
-    options: Mapping[str, object],
-    parameters: Mapping[str, object],
-    tools: list[Json],
+    prompt: Prompt, options: Values, parameters: Values, tools: list[Json]
 ) -> JsonObject:
-    """What is stored where, and what is requested beside the answer."""
+    """The members about storage, and about data requested beside the answer."""
     found: JsonObject = {}
     kinds = {text_of(tool, "type") for tool in tools if isinstance(tool, dict)}
     include = [detail for kind, detail in _DETAILS.items() if kind in kinds]

@@ -21,8 +21,8 @@ from chat.dialects.openai_responses.values import (
     log_text,
     output_text,
     search_sources,
-    text_in,
 )
+from chat.dialects.reading import as_text
 from chat.dialects.stream import object_of, objects_of, text_of, whole_of
 from chat.events import Executor, Json, JsonObject, MediaUpdate, ProviderInfo
 
@@ -45,7 +45,7 @@ class Builtin(Struct, frozen=True, kw_only=True):
 
 
 def provider_of_tool(tool: str, *, is_answerable: bool) -> ProviderInfo:
-    """A tool of the API. Those that a person may run here count as our tools."""
+    """A tool of the API. Tools that a person may run here count as our tools."""
     return ProviderInfo(type="custom" if is_answerable else "builtin", name=tool)
 
 
@@ -60,8 +60,11 @@ def _search_arguments(item: JsonObject) -> JsonObject:
     arguments = item.get("arguments")
     if isinstance(arguments, dict):
         return arguments
-    return arguments_in(text_in(arguments)) or {}
+    return arguments_in(as_text(arguments)) or {}
 
+
+# Code that the server runs, and that may call functions of ours.
+PROGRAM = "program"
 
 BUILTINS: Mapping[str, Builtin] = {
     "web_search_call": Builtin(tool="web_search", arguments=_action, output=search_sources),
@@ -84,9 +87,8 @@ BUILTINS: Mapping[str, Builtin] = {
         tool="apply_patch", arguments=_action, executes="client", is_answerable=True
     ),
     "tool_search_call": Builtin(tool="tool_search", arguments=_search_arguments, waits=True),
-    # Code that the server runs, and that may call functions of ours.
-    "program": Builtin(
-        tool="program",
+    PROGRAM: Builtin(
+        tool=PROGRAM,
         arguments=lambda item: {"code": item["code"]} if item.get("code") else {},
         waits=True,
     ),
@@ -126,6 +128,13 @@ class BuiltinState(CallState):
             self.fail(failure_text(error_of(item), FAILED))
         elif self.executes == "upstream" and not self.builtin.waits:
             self.succeed(self.builtin.output(item))
+
+    def conclude(self, call: Call) -> None:
+        if self.kind == PROGRAM:
+            # The result comes with a later answer, after those of the calls that it made.
+            self.tracker.close(call)
+        else:
+            super().conclude(call)
 
 
 class ImageState(BuiltinState):
@@ -180,7 +189,7 @@ class CodeState(TextCallState):
         return call
 
     def take_whole(self, item: JsonObject) -> None:
-        self.whole_text(text_in(item.get("code")))
+        self.whole_arguments(item.get("code"))
         outputs = objects_of(item, "outputs")
         if item.get("status") == "failed":
             self.fail(log_text(outputs) or FAILED)
@@ -206,7 +215,7 @@ class CodeState(TextCallState):
 
     def conclude(self, call: Call) -> None:
         if call.pieces:
-            self.whole_text("")
+            self.whole_arguments("")
         super().conclude(call)
 
 

@@ -4,15 +4,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from chat.dialects.base import AssistantTurn, Prompt, Reply, UserTurn, data_url
-from chat.dialects.history import (
-    NO_ANSWER,
-    is_run_by_client,
-    item_text,
-    replies_text,
-)
+from chat.dialects.base import AssistantTurn, Image, Prompt, Reply, UserTurn, data_url
+from chat.dialects.history import NO_ANSWER, item_text, replies_text
 from chat.dialects.stream import object_of, text_of
-from chat.events import JsonObject, ToolCallItem
+from chat.events import JsonObject, ToolCallItem, is_run_by_client
 
 NOT_RUN = "This call was not run."
 # The API refuses longer ids, and other servers create such.
@@ -30,7 +25,7 @@ _OUTPUT_TYPES: Mapping[str, str] = {
 
 
 def newest_items(prompt: Prompt) -> list[JsonObject]:
-    """What came after the answer that the server stores as ``previous_response_id``: results of its
+    """The items after the answer that the server stores as ``previous_response_id``: results of its
     calls, replies to its requests, a user's message. ``None`` if that cannot be expressed."""
     position = max(
         (n for n, turn in enumerate(prompt.turns) if isinstance(turn, AssistantTurn)), default=None
@@ -41,7 +36,7 @@ def newest_items(prompt: Prompt) -> list[JsonObject]:
     assert isinstance(last, AssistantTurn)
     items = [*_results(last, native_items(last), answers_all=True), *_approvals(last)]
     if any(item["type"] == "computer_call_output" for item in items):
-        # It needs a screenshot, which nobody took.
+        # A computer call needs a screenshot, which nobody took.
         return []
     for turn in prompt.turns[position + 1 :]:
         if isinstance(turn, UserTurn):
@@ -52,16 +47,26 @@ def newest_items(prompt: Prompt) -> list[JsonObject]:
 def whole_items(prompt: Prompt) -> list[JsonObject]:
     """The conversation from its beginning. Items of the same server are sent back as they came."""
     items: list[JsonObject] = []
+    lost = _lost_programs(prompt)
     for turn in prompt.turns:
         if isinstance(turn, UserTurn):
             items.append(_question(turn))
             continue
-        kept = _kept(turn)
+        kept = _kept(turn, lost)
         items += kept or _rebuilt(turn, len(items))
         if turn.replies and not kept:
             # Another upstream had asked, so its questions and the replies are sent as text.
             items.append(_message("user", replies_text(turn)))
-    return items
+    return _from_summary(items)
+
+
+def _from_summary(items: list[JsonObject]) -> list[JsonObject]:
+    """The newest summary stands for everything before it."""
+    newest = max(
+        (n for n, item in enumerate(items) if item["type"] == "compaction"),
+        default=0,
+    )
+    return items[newest:]
 
 
 def native_items(turn: AssistantTurn) -> list[JsonObject]:
@@ -79,12 +84,12 @@ def _message(role: str, content: object) -> JsonObject:
 
 
 def _question(turn: UserTurn) -> JsonObject:
-    if not turn.images:
+    if not turn.parts_of(Image):
         return _message("user", turn.text)
     texts = [{"type": "input_text", "text": turn.text}] if turn.text else []
     pictures = [
         {"type": "input_image", "image_url": data_url(image), "detail": "auto"}
-        for image in turn.images
+        for image in turn.parts_of(Image)
     ]
     return _message("user", [*texts, *pictures])
 
@@ -92,10 +97,29 @@ def _question(turn: UserTurn) -> JsonObject:
 # --- an answer of the same server -------------------------------------------------------------
 
 
-def _kept(turn: AssistantTurn) -> list[JsonObject]:
+def _lost_programs(prompt: Prompt) -> set[str]:
+    """The programs that will have no result: that of an answer which goes on may come."""
+    turns = list(prompt.turns)
+    while prompt.goes_on and turns and isinstance(turns[-1], AssistantTurn):
+        turns.pop()
+    ids: dict[str, set[str]] = {"program": set(), "program_output": set()}
+    for among, kind in ((turns, "program"), (prompt.turns, "program_output")):
+        for turn in among:
+            if isinstance(turn, AssistantTurn):
+                items = native_items(turn)
+                ids[kind] |= {text_of(item, "call_id") for item in items if item["type"] == kind}
+    return ids["program"] - ids["program_output"] - {""}
+
+
+def _kept(turn: AssistantTurn, lost: set[str]) -> list[JsonObject]:
     """The items as they came, except those that would be refused: calls and requests without an
-    answer, and reasoning that the server cannot read or that nothing follows."""
-    native = native_items(turn)
+    answer, programs that are ``lost`` and their calls, and reasoning that the server cannot read
+    or that nothing follows."""
+    native = [
+        item
+        for item in native_items(turn)
+        if not lost & {text_of(item, "call_id"), text_of(object_of(item, "caller"), "caller_id")}
+    ]
     answered = _answered(turn) | {
         text_of(item, "call_id") for item in native if item["type"].endswith("_output")
     }
@@ -193,8 +217,8 @@ def _approval(reply: Reply) -> JsonObject:
 
 
 def _rebuilt(turn: AssistantTurn, position: int) -> list[JsonObject]:
-    """The answer from its items: text, and calls of ours that have a result. What another upstream
-    ran itself becomes text, and its reasoning is left out."""
+    """The answer from its items: text, and calls of ours that have a result. Calls that another
+    upstream ran itself become text, and its reasoning is left out."""
     items: list[JsonObject] = []
     results: list[JsonObject] = []
     for number, item in enumerate(turn.result.output):

@@ -1,17 +1,18 @@
 """Handlers of events about output items: text, reasoning, calls, sound."""
 
-from collections.abc import Mapping
-from typing import cast
+from typing import Literal, cast
 
 from msgspec import Struct
 
 from chat.dialects.items import Item
-from chat.dialects.openai_responses.calls import CallState, CustomState, FunctionState, McpState
-from chat.dialects.openai_responses.hosted_tools import CodeState, ImageState, ShellState
+from chat.dialects.openai_responses.calls import CallState, McpState
+from chat.dialects.openai_responses.hosted_tools import ImageState, ShellState
 from chat.dialects.openai_responses.item_index import Directory, ToolListState
 from chat.dialects.openai_responses.items import MessageState, Phase, ReasoningState, Surroundings
-from chat.dialects.openai_responses.values import Received, index_of, part_index, text_in
-from chat.dialects.stream import StreamParser, object_of, text_of
+from chat.dialects.openai_responses.values import Received, part_index
+from chat.dialects.parameters import Values
+from chat.dialects.reading import as_text
+from chat.dialects.stream import StreamParser, object_of, text_of, whole_of
 from chat.dialects.thinking import Mode
 from chat.events import ActivityStep, JsonObject, MediaUpdate, ReasoningKind
 from chat.events.translation import gettext_noop
@@ -34,7 +35,7 @@ class ItemEvents(StreamParser):
     """Items are found by their id, else by their position. Each handler returns whether it could
     read the event."""
 
-    def __init__(self, *, model: str, endpoint: str, options: Mapping[str, object]) -> None:
+    def __init__(self, *, model: str, endpoint: str, options: Values) -> None:
         super().__init__(dialect="openai_responses", model=model, endpoint=endpoint)
         self._around = Surroundings(self, cast(Mode, options.get("inline_think", "auto")))
         self._directory = Directory(self._around)
@@ -60,7 +61,7 @@ class ItemEvents(StreamParser):
         if not isinstance(item, dict):
             return False
         kind, identity = text_of(item, "type"), text_of(item, "id")
-        index = index_of(data, "output_index")
+        index = whole_of(data, "output_index")
         found = self._directory.with_id(kind, identity)
         found = found or self._directory.create(kind, identity, index)
         found.add(item)
@@ -72,7 +73,7 @@ class ItemEvents(StreamParser):
         if not isinstance(item, dict):
             return False
         kind, identity = text_of(item, "type"), text_of(item, "id")
-        index = index_of(data, "output_index")
+        index = whole_of(data, "output_index")
         found = self._directory.known(kind, {"item_id": identity, "output_index": index})
         if found is None or (found.is_done and not identity and index is None):
             found = self._directory.create(kind, identity, index)
@@ -81,11 +82,8 @@ class ItemEvents(StreamParser):
         self._directory.note_call_id(found, item)
         return True
 
-    def _on_part_added(self, data: JsonObject) -> bool:
-        """Announces a part, usually empty; text in it counts."""
-        return self._on_part_done(data)
-
     def _on_part_done(self, data: JsonObject) -> bool:
+        """A part, or its announcement: that is usually empty, but text in it counts."""
         part, index = object_of(data, "part"), part_index(data, "content_index")
         if part.get("type") == "reasoning_text":
             return self._on_reasoning_part(data)
@@ -94,6 +92,7 @@ class ItemEvents(StreamParser):
     def _on_reasoning_part(self, data: JsonObject) -> bool:
         reasoning, index = self.reasoning(data), part_index(data, "content_index")
         reasoning.open("full")
+        reasoning.announce_part(index)
         reasoning.text_whole("full", index, text_of(object_of(data, "part"), "text"))
         return True
 
@@ -118,7 +117,7 @@ class ItemEvents(StreamParser):
         if not isinstance(annotation, dict):
             return annotation is None
         index = part_index(data, "content_index")
-        position = index_of(data, "annotation_index")
+        position = whole_of(data, "annotation_index")
         self.message(data).annotation(index, position or 0, annotation)
         return True
 
@@ -135,9 +134,9 @@ class ItemEvents(StreamParser):
         self._target = Target(
             type=text_of(data, "type"),
             item_id=text_of(data, "item_id"),
-            output_index=index_of(data, "output_index"),
-            content_index=index_of(data, "content_index"),
-            summary_index=index_of(data, "summary_index"),
+            output_index=whole_of(data, "output_index"),
+            content_index=whole_of(data, "content_index"),
+            summary_index=whole_of(data, "summary_index"),
             pieces=received.pieces,
             item=item,
         )
@@ -175,29 +174,11 @@ class ItemEvents(StreamParser):
         self.call(kind, data).fragment(data.get("delta"))
         return data.get("delta") is not None
 
-    def _on_function_done(self, data: JsonObject) -> bool:
-        call = cast(FunctionState, self._directory.item("function_call", data))
-        if text_of(data, "name"):
+    def arguments_whole(self, kind: str, member: str, data: JsonObject) -> bool:
+        call = self.call(kind, data)
+        if member == "arguments" and text_of(data, "name"):
             call.opened({"name": text_of(data, "name")})
-        call.whole_arguments(data.get("arguments"))
-        return True
-
-    def _on_mcp_done(self, data: JsonObject) -> bool:
-        call = cast(McpState, self._directory.item("mcp_call", data))
-        if text_of(data, "name"):
-            call.opened({"name": text_of(data, "name")})
-        call.whole_arguments(data.get("arguments"))
-        return True
-
-    def _on_custom_done(self, data: JsonObject) -> bool:
-        cast(CustomState, self._directory.item("custom_tool_call", data)).whole_text(
-            text_in(data.get("input"))
-        )
-        return True
-
-    def _on_code_done(self, data: JsonObject) -> bool:
-        code = cast(CodeState, self._directory.item("code_interpreter_call", data))
-        code.whole_text(text_in(data.get("code")))
+        call.whole_arguments(data.get(member))
         return True
 
     def mcp_step(self, phase: Phase, data: JsonObject) -> bool:
@@ -238,29 +219,17 @@ class ItemEvents(StreamParser):
         ref = text_of(data, "item_id") or None
         self.tracker.emit(ActivityStep(family=family, step=step, phase=phase, label=label, ref=ref))
 
-    def _on_compacting(self, data: JsonObject) -> bool:
-        return self.call_step(
-            *(
-                "compaction",
-                "context",
-                "compaction",
-                "progress",
-                gettext_noop("Summarizing the conversation"),
-            ),
-            data,
-        )
-
     def _shell(self, data: JsonObject) -> ShellState:
         return cast(ShellState, self._directory.item("shell_call", data))
 
     def _on_command_delta(self, data: JsonObject) -> bool:
         """Pieces of a command; ``added`` may contain the first of them."""
         value = data.get("delta") if "delta" in data else data.get("command")
-        self._shell(data).command(index_of(data, "command_index") or 0, text_in(value))
+        self._shell(data).command(whole_of(data, "command_index") or 0, as_text(value))
         return True
 
     def _on_command_done(self, data: JsonObject) -> bool:
-        index = index_of(data, "command_index") or 0
+        index = whole_of(data, "command_index") or 0
         self._shell(data).whole_command(index, text_of(data, "command"))
         return True
 
@@ -273,7 +242,7 @@ class ItemEvents(StreamParser):
         if "delta" not in data:
             shell.printed(output)
         detail = output if isinstance(output, dict) else {"output": output}
-        command = index_of(data, "command_index")
+        command = whole_of(data, "command_index")
         detail = detail if command is None else {**detail, "command_index": command}
         shell.step("shell", "output", "progress", gettext_noop("Running commands"), detail)
         return True
@@ -283,7 +252,9 @@ class ItemEvents(StreamParser):
 
     # --- sound ------------------------------------------------------------------------------------------
 
-    def audio(self, data: JsonObject, *, member: str | None, is_final: bool) -> bool:
+    def audio(
+        self, member: str | None, state: Literal["partial", "final"], data: JsonObject
+    ) -> bool:
         """Sound has neither item nor position: all sound of an answer is one medium."""
         text = None
         if member is not None:
@@ -296,7 +267,7 @@ class ItemEvents(StreamParser):
                 item=self._audio.number,
                 media_id="audio",
                 media_type="audio/*",
-                state="final" if is_final else "partial",
+                state=state,
                 index=self._sounds if is_sound else None,
                 data=text if is_sound else None,
                 transcript=text if member == "transcript" else None,

@@ -3,9 +3,10 @@
 from collections import deque
 from collections.abc import Mapping
 from itertools import islice
+from typing import cast
 
-from chat.dialects.openai_responses.calls import CallState
-from chat.dialects.openai_responses.hosted_tools import CALLS, OutputState, result_text
+from chat.dialects.openai_responses.calls import FAILED, CallState
+from chat.dialects.openai_responses.hosted_tools import CALLS, PROGRAM, OutputState, result_text
 from chat.dialects.openai_responses.items import (
     MessageState,
     OutputItem,
@@ -13,9 +14,10 @@ from chat.dialects.openai_responses.items import (
     ReasoningState,
     Surroundings,
 )
-from chat.dialects.openai_responses.values import index_of, text_in
-from chat.dialects.stream import objects_of, text_of
-from chat.events import AskQuestion, Json, JsonObject, ReplayData
+from chat.dialects.openai_responses.values import arguments_in
+from chat.dialects.reading import as_text
+from chat.dialects.stream import objects_of, text_of, whole_of
+from chat.events import AskQuestion, Json, JsonObject, ProviderInfo, ReplayData
 from chat.events.translation import gettext_noop
 
 ALLOW, DECLINE = "allow", "decline"
@@ -65,16 +67,22 @@ class ApprovalState(OutputItem):
             return
         self.is_asked = True
         server, tool = text_of(item, "server_label"), text_of(item, "name")
-        arguments = text_in(item.get("arguments"))[:_SHOWN_ARGUMENT_CHARACTERS]
+        raw = as_text(item.get("arguments"))
+        arguments = arguments_in(raw)
+        shown = raw[:_SHOWN_ARGUMENT_CHARACTERS] or "{}"
         self.tracker.emit(
             AskQuestion(
                 ask_id=text_of(item, "id") or self.id,
-                question=f"Allow {server or 'the server'} to run {tool} with {arguments or '{}'}?",
+                question=f"Allow {server or 'the server'} to run {tool} with {shown}?",
                 options=[
                     {"id": ALLOW, "label": gettext_noop("Approve")},
                     {"id": DECLINE, "label": gettext_noop("Decline")},
                 ],
                 style="approval",
+                tool=tool or None,
+                arguments=arguments,
+                arguments_raw=raw if arguments is None else None,
+                provider_info=ProviderInfo(type="mcp", server_label=server or None),
             )
         )
 
@@ -163,7 +171,6 @@ class Directory:
         return self._by_id.get((kind, identity)) if identity else None
 
     def last(self, kind: str) -> OutputItem | None:
-        """The newest item of this kind."""
         return self._last.get(kind)
 
     def create(self, kind: str, identity: str, index: int | None) -> OutputItem:
@@ -193,7 +200,7 @@ class Directory:
     def known(self, kind: str, data: JsonObject) -> OutputItem | None:
         """The item of this kind that an event names; without any name it is the latest."""
         identity = text_of(data, "item_id")
-        index = index_of(data, "output_index")
+        index = whole_of(data, "output_index")
         found = self.with_id(kind, identity)
         if found is None and index is not None:
             at = self._by_index.get((kind, index))
@@ -206,12 +213,12 @@ class Directory:
         """The item that a delta names, created if it was not announced."""
         found = self.known(kind, data)
         if found is None:
-            index = index_of(data, "output_index")
+            index = whole_of(data, "output_index")
             found = self.create(kind, text_of(data, "item_id"), index)
         return found
 
     def latest(self, kind: str, data: JsonObject) -> OutputItem | None:
-        """For events whose keys are unusable at some servers: else the latest item of this kind."""
+        """The item of an event, or the latest of this kind: some servers send unusable keys."""
         return self.known(kind, data) or self._last.get(kind)
 
     def candidate(self, kind: str, item: JsonObject) -> OutputItem | None:
@@ -240,11 +247,16 @@ class Directory:
         identity = text_of(item, "call_id") or text_of(item, "tool_call_id")
         kind = text_of(item, "type").removesuffix("_output")
         kinds = () if kind == "tool" else (kind, f"{kind}_call")
-        found = self._by_call_id.get(identity) or self._oldest_without_result(kinds)
+        found = self._by_call_id.get(identity)
+        if found is None and kind == PROGRAM and identity:
+            # The program is in an earlier answer, and is reported again.
+            found = cast(CallState, self.create(PROGRAM, "", None))
+            found.add({"call_id": identity})
+        found = found or self._oldest_without_result(kinds)
         if found is None:
             return False
-        if item.get("status") == "failed":
-            found.fail(result_text(item))
+        if item.get("status") in ("failed", "incomplete"):
+            found.fail(result_text(item) or FAILED)
             return True
         return found.succeed(result_text(item))
 

@@ -1,11 +1,12 @@
 """Output items of the Responses API while they arrive: messages, reasoning and other items that are
 no calls."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from chat.dialects.items import Item, ItemTracker
-from chat.dialects.openai_responses.values import Received, citation_of, indexes_of, text_in
+from chat.dialects.openai_responses.values import Received, citation_of, indexes_of
+from chat.dialects.reading import as_text
 from chat.dialects.stream import StreamParser, object_of, objects_of, text_of
 from chat.dialects.thinking import Mode, ThinkSplitter, has_lone_closing
 from chat.events import (
@@ -21,15 +22,17 @@ from chat.events import (
 Phase = Literal["start", "progress", "done", "failed", "note"]
 # The details view only counts further ones.
 _MOST_DIFFERENCES = 20
+# Whole texts that are compared with what came; each comparison costs as much as the text is long.
+_MOST_WHOLES = 20
 
 
 class Surroundings:
-    """What all items of one answer share."""
+    """The state shared by all items of one answer."""
 
     def __init__(self, parser: StreamParser, think_mode: Mode) -> None:
         self.parser = parser
         self.think_mode = think_mode
-        # What a reasoning item will show, if the response announces it.
+        # The content of reasoning items, if the response announces it.
         self.shows_summary = True
         self.has_reasoning = False
         self.differences: list[JsonObject] = []
@@ -96,8 +99,8 @@ class OutputItem:
             self._wire = item
             self.is_done = True
 
-    def end(self, *, is_complete: bool) -> None:
-        """Nothing more comes; what is missing stays missing."""
+    def close_item(self, *, is_complete: bool) -> None:
+        """Ends the item; missing parts stay missing."""
         if not self._has_ended:
             self._has_ended = True
             self.on_end(is_complete=is_complete)
@@ -161,6 +164,7 @@ class MessageState(OutputItem):
         self._splitter = ThinkSplitter(around.think_mode)
         if around.has_reasoning:
             self._splitter.be_strict()
+        self._wholes_left = _MOST_WHOLES
         self._cited: set[tuple[int, int]] = set()
         self._with_logprobs: set[int] = set()
         self._early_logprobs: list[Json] = []
@@ -241,6 +245,11 @@ class MessageState(OutputItem):
     ) -> None:
         received = texts.get(index)
         rest = whole if received is None else received.rest_of(whole)
+        if rest != "" and len(texts) > (received is not None) and self._wholes_left:
+            # Some servers number every delta, and this may be the whole of them.
+            self._wholes_left -= 1
+            if _are_all(texts, whole):
+                return
         if rest is None and self._is_growing:
             rest = whole
         if rest is None or (rest and received is not None and index != next(reversed(texts))):
@@ -317,7 +326,7 @@ class MessageState(OutputItem):
 
     def agrees_with(self, item: JsonObject) -> bool:
         parts = objects_of(item, "content")
-        whole = text_of(parts[0], "text") if parts else text_in(item.get("content"))
+        whole = text_of(parts[0], "text") if parts else as_text(item.get("content"))
         first = self._texts[min(self._texts)] if self._texts else Received()
         return not first.pieces or whole.startswith(first.pieces[0])
 
@@ -348,10 +357,23 @@ class ReasoningState(OutputItem):
         self._guessed: ReasoningKind = "hidden"
         self._texts: dict[tuple[ReasoningKind, int], Received] = {}
         self._newest: dict[ReasoningKind, int] = {}
+        # Parts of the full text that were announced, and those that have ended.
+        self._announced_parts: set[int] = set()
+        self._ended_parts: set[int] = set()
         self._has_replay = False
 
     def received(self, kind: ReasoningKind, index: int) -> Received:
-        return self._texts.setdefault((kind, index), Received())
+        return self._texts.setdefault((kind, self._part(kind, index)), Received())
+
+    def _part(self, kind: ReasoningKind, index: int) -> int:
+        """The number of the part that a delta belongs to. Some servers number every delta: a part of the
+        full text that nobody announced is the one before, unless that has ended."""
+        newest = self._newest.get(kind, index)
+        is_new = index in self._announced_parts or newest in self._ended_parts
+        return newest if kind == "full" and not is_new else index
+
+    def announce_part(self, index: int) -> None:
+        self._announced_parts.add(index)
 
     def open_item(self, kind: ReasoningKind) -> Item | None:
         item = self._items.get(kind)
@@ -364,12 +386,19 @@ class ReasoningState(OutputItem):
         item = self.open(kind)
         if not received.pieces and item.pieces:
             self.tracker.block_text(item, "\n\n")
-        self._newest[kind] = index
+        self._newest[kind] = self._part(kind, index)
         received.pieces.append(text)
         self.tracker.block_text(item, text)
 
     def text_whole(self, kind: ReasoningKind, index: int, whole: str) -> None:
-        rest = self.received(kind, index).rest_of(whole)
+        newest = self._newest.get(kind, index)
+        received = self._texts.get((kind, newest))
+        if received and (kind, index) not in self._texts and received.joined() == whole:
+            # Some servers number the whole otherwise than its deltas.
+            index = newest
+        if whole and kind == "full":
+            self._ended_parts.add(index)
+        rest = self._texts.setdefault((kind, index), Received()).rest_of(whole)
         if rest is None and self._is_growing:
             rest = whole
         # After later parts, the rest would be in the wrong position.
@@ -451,6 +480,11 @@ class ReasoningState(OutputItem):
             wire_type = "summary_text" if kind == "summary" else "reasoning_text"
             grown[name].append({"type": wire_type, "text": received.joined()})
         return {"summary": grown["summary"], **({} if not grown["content"] else grown)}
+
+
+def _are_all(texts: Mapping[int, Received], whole: str) -> bool:
+    length = sum(received.length() for received in texts.values())
+    return length == len(whole) and whole == "".join(map(Received.joined, texts.values()))
 
 
 def error_of(item: JsonObject) -> Json:

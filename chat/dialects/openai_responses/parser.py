@@ -6,16 +6,24 @@ from typing import ClassVar, Literal
 import msgspec
 from msgspec import Struct
 
-from chat.dialects.errors import is_bare_error
 from chat.dialects.finish_reasons import reason_of
 from chat.dialects.openai.usage import read_usage
 from chat.dialects.openai_responses.calls import CallState
 from chat.dialects.openai_responses.item_events import ItemEvents
 from chat.dialects.openai_responses.item_index import ApprovalState
 from chat.dialects.openai_responses.items import MessageState, Phase
-from chat.dialects.openai_responses.values import EVENT_MEMBERS, FACTS, RESPONSE_MEMBERS, index_of
+from chat.dialects.openai_responses.values import EVENT_MEMBERS, FACTS, RESPONSE_MEMBERS
+from chat.dialects.parameters import Values
 from chat.dialects.reading import scrub
-from chat.dialects.stream import ending_of, object_of, objects_of, text_of
+from chat.dialects.stream import (
+    EventRule,
+    ending_of,
+    object_of,
+    objects_of,
+    says_error,
+    text_of,
+    whole_of,
+)
 from chat.events import (
     ActivityStep,
     Cause,
@@ -24,7 +32,6 @@ from chat.events import (
     Event,
     Json,
     JsonObject,
-    ReasoningKind,
     ReplayData,
     Stop,
     UsageUpdate,
@@ -67,7 +74,7 @@ class ResponsesParser(ItemEvents):
 
     has_fast_path: ClassVar[bool] = True
 
-    def __init__(self, *, model: str, endpoint: str, options: Mapping[str, object]) -> None:
+    def __init__(self, *, model: str, endpoint: str, options: Values) -> None:
         super().__init__(model=model, endpoint=endpoint, options=options)
         self._facts: JsonObject = {}
         self._status = ""
@@ -122,25 +129,20 @@ class ResponsesParser(ItemEvents):
             # Fireworks documents the object, but not the names of the events around it.
             self._on_snapshot(response)
             return
-        if handler is None and (data.get("error") or (not event and is_bare_error(data))):
-            # An unknown event of the family may report an error of something beside the answer.
-            handler = None if name.startswith("response.") else ResponsesParser._on_error
+        # An unknown event of the family may report an error of something beside the answer.
+        if handler is None and not name.startswith("response.") and says_error(event, data):
+            handler = ResponsesParser._on_error
         if name != "response.created":
             self.start()
-        if handler is not None and handler(self, data):
-            for member, value in data.items():
-                if member not in EVENT_MEMBERS and handler is not ResponsesParser._on_error:
-                    self.unknown_member(name, member, value)
-        else:
-            self.raw(name or None, data=data)
-        if event and name != event:
-            self.note_once("event_name_mismatch", {"event": event, "type": name})
+        reads_all = handler is ResponsesParser._on_error
+        rule = EventRule(handler, None if reads_all else EVENT_MEMBERS) if handler else None
+        self.handle_event(name, event, data, rule)
 
     def _is_repeat(self, data: JsonObject, name: str) -> bool:
         """Numbers increase by one. A lower one is a repetition, unless they have never increased:
         some servers send the same number with everything. Events that end the answer are always
         handled."""
-        number = index_of(data, "sequence_number")
+        number = whole_of(data, "sequence_number")
         if number is None or self._are_numbers_useless:
             return False
         last, self._number = self._number, number
@@ -219,9 +221,7 @@ class ResponsesParser(ItemEvents):
         }
         self._facts.update(changed)
         self.meta(changed)
-        for name, value in response.items():
-            if name not in RESPONSE_MEMBERS and value is not None:
-                self.unknown_member("response", name, value)
+        self.unknown_members_of("response", response, RESPONSE_MEMBERS, keeps_null=False)
 
     def _on_created(self, data: JsonObject) -> bool:
         self._take_facts(object_of(data, "response"))
@@ -307,7 +307,7 @@ class ResponsesParser(ItemEvents):
 
     def _end_items(self, *, is_complete: bool) -> None:
         for item in self._directory.all:
-            item.end(is_complete=is_complete)
+            item.close_item(is_complete=is_complete)
 
     def _take_calls_back(self, *, keeps_done: bool) -> None:
         for item in self._directory.all:
@@ -386,38 +386,17 @@ def _steps(
 ) -> dict[str, Handler]:
     """Events that only report the progress of a call."""
 
-    def handler(phase: Phase) -> Handler:
-        return lambda parser, data: parser.call_step(kind, family, step, phase, label, data)
-
-    return {f"response.{kind}.{name}": handler(phase) for name, phase in phases.items()}
-
-
-def _mcp(phase: Phase) -> Handler:
-    return lambda parser, data: parser.mcp_step(phase, data)
+    return {
+        f"response.{kind}.{name}": _with(
+            ResponsesParser.call_step, kind, family, step, phase, label
+        )
+        for name, phase in phases.items()
+    }
 
 
-def _listing(phase: Phase) -> Handler:
-    return lambda parser, data: parser.list_step(phase, data)
-
-
-def _arguments(kind: str) -> Handler:
-    return lambda parser, data: parser.arguments_delta(kind, data)
-
-
-def _thought(kind: ReasoningKind) -> Handler:
-    return lambda parser, data: parser.reasoning_delta(kind, data)
-
-
-def _whole_thought(kind: ReasoningKind) -> Handler:
-    return lambda parser, data: parser.reasoning_whole(kind, data)
-
-
-def _sound(member: str | None, *, is_final: bool) -> Handler:
-    return lambda parser, data: parser.audio(data, member=member, is_final=is_final)
-
-
-def _end(status: str) -> Handler:
-    return lambda parser, data: parser.on_end_event(status, data)
+def _with(method: Callable[..., bool], *about: object) -> Handler:
+    """A handler that tells a method what the name of its event says."""
+    return lambda parser, data: method(parser, *about, data)
 
 
 HANDLERS: Mapping[str, Handler] = {
@@ -426,39 +405,51 @@ HANDLERS: Mapping[str, Handler] = {
     "response.in_progress": ResponsesParser._on_in_progress,
     "response.output_item.added": ResponsesParser._on_item_added,
     "response.output_item.done": ResponsesParser._on_item_done,
-    "response.content_part.added": ResponsesParser._on_part_added,
+    "response.content_part.added": ResponsesParser._on_part_done,
     "response.content_part.done": ResponsesParser._on_part_done,
     "response.output_text.delta": ResponsesParser._on_text_delta,
     "response.output_text.done": ResponsesParser._on_text_done,
     "response.output_text.annotation.added": ResponsesParser._on_annotation,
     "response.refusal.delta": ResponsesParser._on_refusal_delta,
     "response.refusal.done": ResponsesParser._on_refusal_done,
-    "response.reasoning_text.delta": _thought("full"),
-    "response.reasoning_text.done": _whole_thought("full"),
+    "response.reasoning_text.delta": _with(ResponsesParser.reasoning_delta, "full"),
+    "response.reasoning_text.done": _with(ResponsesParser.reasoning_whole, "full"),
     # A gateway's names of the two before.
-    "response.reasoning.delta": _thought("full"),
-    "response.reasoning.done": _whole_thought("full"),
+    "response.reasoning.delta": _with(ResponsesParser.reasoning_delta, "full"),
+    "response.reasoning.done": _with(ResponsesParser.reasoning_whole, "full"),
     "response.reasoning_part.added": ResponsesParser._on_reasoning_part,
     "response.reasoning_part.done": ResponsesParser._on_reasoning_part,
     "response.reasoning_summary_part.added": ResponsesParser._on_summary_part_added,
     "response.reasoning_summary_part.done": ResponsesParser._on_summary_part_done,
-    "response.reasoning_summary_text.delta": _thought("summary"),
-    "response.reasoning_summary_text.done": _whole_thought("summary"),
-    "response.function_call_arguments.delta": _arguments("function_call"),
-    "response.function_call_arguments.done": ResponsesParser._on_function_done,
-    "response.custom_tool_call_input.delta": _arguments("custom_tool_call"),
-    "response.custom_tool_call_input.done": ResponsesParser._on_custom_done,
-    "response.mcp_call_arguments.delta": _arguments("mcp_call"),
-    "response.mcp_call_arguments.done": ResponsesParser._on_mcp_done,
+    "response.reasoning_summary_text.delta": _with(ResponsesParser.reasoning_delta, "summary"),
+    "response.reasoning_summary_text.done": _with(ResponsesParser.reasoning_whole, "summary"),
+    "response.function_call_arguments.delta": _with(
+        ResponsesParser.arguments_delta, "function_call"
+    ),
+    "response.function_call_arguments.done": _with(
+        ResponsesParser.arguments_whole, "function_call", "arguments"
+    ),
+    "response.custom_tool_call_input.delta": _with(
+        ResponsesParser.arguments_delta, "custom_tool_call"
+    ),
+    "response.custom_tool_call_input.done": _with(
+        ResponsesParser.arguments_whole, "custom_tool_call", "input"
+    ),
+    "response.mcp_call_arguments.delta": _with(ResponsesParser.arguments_delta, "mcp_call"),
+    "response.mcp_call_arguments.done": _with(
+        ResponsesParser.arguments_whole, "mcp_call", "arguments"
+    ),
     # Fireworks' spelling of the two before.
-    "response.mcp_call.arguments.delta": _arguments("mcp_call"),
-    "response.mcp_call.arguments.done": ResponsesParser._on_mcp_done,
-    "response.mcp_call.in_progress": _mcp("progress"),
-    "response.mcp_call.completed": _mcp("done"),
-    "response.mcp_call.failed": _mcp("failed"),
-    "response.mcp_list_tools.in_progress": _listing("progress"),
-    "response.mcp_list_tools.completed": _listing("done"),
-    "response.mcp_list_tools.failed": _listing("failed"),
+    "response.mcp_call.arguments.delta": _with(ResponsesParser.arguments_delta, "mcp_call"),
+    "response.mcp_call.arguments.done": _with(
+        ResponsesParser.arguments_whole, "mcp_call", "arguments"
+    ),
+    "response.mcp_call.in_progress": _with(ResponsesParser.mcp_step, "progress"),
+    "response.mcp_call.completed": _with(ResponsesParser.mcp_step, "done"),
+    "response.mcp_call.failed": _with(ResponsesParser.mcp_step, "failed"),
+    "response.mcp_list_tools.in_progress": _with(ResponsesParser.list_step, "progress"),
+    "response.mcp_list_tools.completed": _with(ResponsesParser.list_step, "done"),
+    "response.mcp_list_tools.failed": _with(ResponsesParser.list_step, "failed"),
     **_steps(
         *("web_search_call", "web_search", "search", gettext_noop("Searching the web")),
         {"in_progress": "start", "searching": "progress", "completed": "done"},
@@ -471,8 +462,12 @@ HANDLERS: Mapping[str, Handler] = {
         *("code_interpreter_call", "code", "run", gettext_noop("Running code")),
         {"in_progress": "start", "interpreting": "progress", "completed": "done"},
     ),
-    "response.code_interpreter_call_code.delta": _arguments("code_interpreter_call"),
-    "response.code_interpreter_call_code.done": ResponsesParser._on_code_done,
+    "response.code_interpreter_call_code.delta": _with(
+        ResponsesParser.arguments_delta, "code_interpreter_call"
+    ),
+    "response.code_interpreter_call_code.done": _with(
+        ResponsesParser.arguments_whole, "code_interpreter_call", "code"
+    ),
     "response.shell_call_command.added": ResponsesParser._on_command_delta,
     "response.shell_call_command.delta": ResponsesParser._on_command_delta,
     "response.shell_call_command.done": ResponsesParser._on_command_done,
@@ -483,15 +478,18 @@ HANDLERS: Mapping[str, Handler] = {
         {"in_progress": "start", "generating": "progress", "completed": "done"},
     ),
     "response.image_generation_call.partial_image": ResponsesParser._on_partial_image,
-    "response.audio.delta": _sound("data", is_final=False),
-    "response.audio.done": _sound(None, is_final=True),
-    "response.audio.transcript.delta": _sound("transcript", is_final=False),
-    "response.audio.transcript.done": _sound("transcript", is_final=True),
-    "response.compaction.compacting": ResponsesParser._on_compacting,
-    "response.completed": _end("completed"),
-    "response.incomplete": _end("incomplete"),
-    "response.failed": _end("failed"),
+    "response.audio.delta": _with(ResponsesParser.audio, "data", "partial"),
+    "response.audio.done": _with(ResponsesParser.audio, None, "final"),
+    "response.audio.transcript.delta": _with(ResponsesParser.audio, "transcript", "partial"),
+    "response.audio.transcript.done": _with(ResponsesParser.audio, "transcript", "final"),
+    **_steps(
+        *("compaction", "context", "compaction", gettext_noop("Summarizing the conversation")),
+        {"compacting": "progress"},
+    ),
+    "response.completed": _with(ResponsesParser.on_end_event, "completed"),
+    "response.incomplete": _with(ResponsesParser.on_end_event, "incomplete"),
+    "response.failed": _with(ResponsesParser.on_end_event, "failed"),
     # Documented as a webhook only.
-    "response.cancelled": _end("cancelled"),
+    "response.cancelled": _with(ResponsesParser.on_end_event, "cancelled"),
     "error": ResponsesParser._on_error,
 }

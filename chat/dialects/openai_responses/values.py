@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from chat.dialects.reading import NotJson, join_surrogates, read_json, scrub, write_json
-from chat.dialects.stream import object_of, objects_of, text_of
+from chat.dialects.reading import as_object, as_text, join_surrogates, write_json
+from chat.dialects.stream import object_of, objects_of, text_of, whole_of
 from chat.events import Citation, Json, JsonObject
 
 # Members of the response object that say more than the request or its items.
@@ -64,14 +64,9 @@ class Received:
         return whole[len(received) :] if whole.startswith(received) else None
 
 
-def index_of(data: JsonObject, name: str) -> int | None:
-    value = data.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 def part_index(data: JsonObject, name: str) -> int:
     """The number of a part of an item. Some servers count from -1, or not at all."""
-    return max(0, index_of(data, name) or 0)
+    return max(0, whole_of(data, name) or 0)
 
 
 def indexes_of(streamed: Iterable[int], count: int) -> Sequence[int]:
@@ -85,24 +80,9 @@ def indexes_of(streamed: Iterable[int], count: int) -> Sequence[int]:
     return [*numbers, *later][:count]
 
 
-def text_in(value: Json) -> str:
-    """A member that should be text, and is an object at some servers."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else write_json(value)
-
-
 def arguments_in(text: str) -> JsonObject | None:
-    """The object in argument text, also if it was encoded twice."""
-    if not text.strip():
-        return {}
-    try:
-        value: Json = read_json(text)[0]
-        if isinstance(value, str):
-            value = read_json(value)[0]
-    except NotJson:
-        return None
-    return scrub(value) if isinstance(value, dict) else None
+    """The object in argument text; a call without arguments has an empty one."""
+    return as_object(text) if text.strip() else {}
 
 
 def citation_of(annotation: JsonObject) -> Citation:
@@ -115,8 +95,8 @@ def citation_of(annotation: JsonObject) -> Citation:
         title=text_of(inner, "title") or text_of(inner, "filename") or None,
         url=text_of(inner, "url") or None,
         cited_text=text_of(inner, "quote") or None,
-        start=index_of(inner, "start_index"),
-        end=index_of(inner, "end_index"),
+        start=whole_of(inner, "start_index"),
+        end=whole_of(inner, "end_index"),
         source=source or None,
         raw=annotation,
     )
@@ -150,11 +130,11 @@ def failure_text(error: Json, otherwise: str) -> str:
     if isinstance(error, dict):
         content = output_text(error.get("content"))
         return text_of(error, "message") or content or write_json(error)
-    return text_in(error) or otherwise
+    return as_text(error) or otherwise
 
 
 def log_text(outputs: list[JsonObject]) -> str:
-    """What a code interpreter printed."""
+    """The text that a code interpreter printed."""
     return "\n".join(text_of(output, "logs") for output in outputs if output.get("type") == "logs")
 
 

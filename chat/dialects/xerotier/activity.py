@@ -18,7 +18,7 @@ _SAFE_LINKS = ("http://", "https://")
 
 # How often each step was seen, and the first number that a part had.
 Memory = dict[str, int]
-Phase = Literal["start", "done", "failed", "note"]
+Phase = Literal["start", "progress", "done", "failed", "note"]
 Label = Callable[[JsonObject, Memory], str]
 Keys = Callable[[JsonObject], tuple[str, ...]]
 
@@ -138,7 +138,7 @@ def _counts(detail: JsonObject, memory: Memory) -> str:
 
 
 def _counted(name: str) -> str:
-    """What is counted, in words."""
+    """The counted thing, in words."""
     return _snake(name).removesuffix("_count").removesuffix("_items").replace("_", " ").strip()
 
 
@@ -182,7 +182,7 @@ def _no_keys(detail: JsonObject) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What one event means for the timeline of its family.
+    """The meaning of one event for the timeline of its family.
 
     ``done`` and ``failed`` end the oldest open step of the name ``step`` (of any name, if it is
     empty) that shares a key with the event; without such a step they are steps of their own.
@@ -200,80 +200,79 @@ class Rule:
     ends: str = ""
 
 
-def _start(step: str, label: Label, *, keys: Keys = _no_keys) -> Rule:
-    return Rule(step=step, phase="start", label=label, keys=keys)
+def _rules(
+    phase: Phase, labels: Mapping[str, str | Label], keys: Keys = _no_keys
+) -> dict[str, Rule]:
+    """Rules of events that are named after their step, with a label for each."""
+    return {
+        name: Rule(
+            step=name.partition(".")[2],
+            phase=phase,
+            label=_fixed(label) if isinstance(label, str) else label,
+            keys=keys,
+        )
+        for name, label in labels.items()
+    }
 
 
-def _done(step: str, label: Label) -> Rule:
-    return Rule(step=step, phase="done", label=label)
-
-
-def _failed(step: str, label: Label) -> Rule:
-    return Rule(step=step, phase="failed", label=label)
-
-
-def _note(step: str, label: Label) -> Rule:
-    return Rule(step=step, phase="note", label=label)
-
-
-def _tool(step: str, label: Label) -> Rule:
-    """A tool that the agent runs; ``x_research.result`` ends it."""
-    return _start(step, label, keys=_tool_keys)
-
-
-RULES: Mapping[str, Rule] = {
-    "x_research.searching": _tool("searching", _about(gettext_noop("Searching"), "query", "q")),
-    "x_research.reading": _tool("reading", _about(gettext_noop("Reading"), "url")),
-    "x_research.code_searching": _tool(
-        "code_searching", _about(gettext_noop("Searching code"), "query", "q")
+# Tools that the agent runs; ``x_research.result`` ends them.
+_TOOLS: Mapping[str, str | Label] = {
+    "x_research.searching": _about(gettext_noop("Searching"), "query", "q"),
+    "x_research.reading": _about(gettext_noop("Reading"), "url"),
+    "x_research.code_searching": _about(gettext_noop("Searching code"), "query", "q"),
+    "x_research.calculating": _about(gettext_noop("Calculating"), "expression"),
+    "x_research.querying_decisions": gettext_noop("Looking up decisions"),
+    "x_research.querying_timeline": gettext_noop("Reading the timeline"),
+    "x_research.briefing": gettext_noop("Preparing a briefing"),
+    "x_research.relating": gettext_noop("Comparing documents"),
+    "x_research.creating_mockup": gettext_noop("Creating a mockup"),
+    "x_research.updating_mockup": gettext_noop("Updating a mockup"),
+    "x_research.tool_call": _using,
+}
+_NOTES: Mapping[str, str | Label] = {
+    "x_research.gap_analysis": gettext_noop("Looking for gaps"),
+    "x_research.deepening_round": _deeper,
+    "x_research.context_compacted": gettext_noop("Conversation summarized to free up context"),
+    "x_research.tracking_decision": gettext_noop("Recording a decision"),
+    "x_research.tracking_milestone": gettext_noop("Recording a milestone"),
+    "x_deep_think.subtask_planned": _part_was("planned"),
+    "x_deep_think.subtask_retried": _part_was("tried again"),
+    "x_deep_think.cross_reference": gettext_noop("Comparing findings"),
+    "x_deep_think.claim_emitted": _words(
+        gettext_noop("Finding"), "claim", "text", "statement", "content", "summary"
     ),
-    "x_research.calculating": _tool(
-        "calculating", _about(gettext_noop("Calculating"), "expression")
-    ),
+    "x_deep_think.memory_extracted": gettext_noop("Memory suggested"),
+    "x_deep_think.artifact_created": _about(gettext_noop("Artifact"), "title"),
+    "x_deep_think.memories_created": gettext_noop("Memories saved"),
+    "x_deep_think.artifact_saved": gettext_noop("Artifact saved"),
+    "x_deep_think.subtask_artifact_saved": gettext_noop("Artifact of a subtask saved"),
+    "x_analyst.context_refreshed": gettext_noop("Context refreshed"),
+}
+_DONE: Mapping[str, str | Label] = {
+    "x_research.complete": gettext_noop("Research finished"),
+    "x_deep_think.plan_critiqued": gettext_noop("Plan reviewed"),
+    "x_deep_think.deepening_round_completed": gettext_noop("Round finished"),
+    "x_deep_think.completed": gettext_noop("Deep think finished"),
+    "x_analyst.context_brief_created": gettext_noop("Brief ready"),
+}
+# Events that begin or end a step of another name, or know which one they end.
+_STEPS: Mapping[str, Rule] = {
     "x_research.result": Rule(
         step="", phase="done", label=_summary, outcome=_summary, keys=_tool_keys
     ),
-    "x_research.gap_analysis": _note("gap_analysis", _fixed(gettext_noop("Looking for gaps"))),
-    "x_research.deepening_round": _note("deepening_round", _deeper),
-    "x_research.context_compacted": _note(
-        "context_compacted", _fixed(gettext_noop("Conversation summarized to free up context"))
+    "x_deep_think.planning_started": Rule(
+        step="planning", phase="start", label=_fixed(gettext_noop("Planning"))
     ),
-    "x_research.tracking_decision": _note(
-        "tracking_decision", _fixed(gettext_noop("Recording a decision"))
+    "x_deep_think.plan_created": Rule(step="planning", phase="done", label=_plan),
+    "x_deep_think.discovery_started": Rule(
+        step="discovery", phase="start", label=_words(gettext_noop("Exploring"), "message")
     ),
-    "x_research.querying_decisions": _tool(
-        "querying_decisions", _fixed(gettext_noop("Looking up decisions"))
+    "x_deep_think.discovery_completed": Rule(
+        step="discovery", phase="done", label=_words(gettext_noop("Explored"), "message")
     ),
-    "x_research.tracking_milestone": _note(
-        "tracking_milestone", _fixed(gettext_noop("Recording a milestone"))
-    ),
-    "x_research.querying_timeline": _tool(
-        "querying_timeline", _fixed(gettext_noop("Reading the timeline"))
-    ),
-    "x_research.briefing": _tool("briefing", _fixed(gettext_noop("Preparing a briefing"))),
-    "x_research.relating": _tool("relating", _fixed(gettext_noop("Comparing documents"))),
-    "x_research.creating_mockup": _tool(
-        "creating_mockup", _fixed(gettext_noop("Creating a mockup"))
-    ),
-    "x_research.updating_mockup": _tool(
-        "updating_mockup", _fixed(gettext_noop("Updating a mockup"))
-    ),
-    "x_research.tool_call": _tool("tool_call", _using),
-    "x_research.complete": _done("complete", _fixed(gettext_noop("Research finished"))),
-    "x_deep_think.planning_started": _start("planning", _fixed(gettext_noop("Planning"))),
-    "x_deep_think.plan_created": _done("planning", _plan),
-    "x_deep_think.plan_critiqued": _done("plan_critiqued", _fixed(gettext_noop("Plan reviewed"))),
-    "x_deep_think.discovery_started": _start(
-        "discovery", _words(gettext_noop("Exploring"), "message")
-    ),
-    "x_deep_think.discovery_completed": _done(
-        "discovery", _words(gettext_noop("Explored"), "message")
-    ),
-    "x_deep_think.subtask_planned": _note("subtask_planned", _part_was("planned")),
     "x_deep_think.subtask_started": Rule(
         step="subtask", phase="start", label=_part, keys=_part_keys, names_itself=True
     ),
-    "x_deep_think.subtask_retried": _note("subtask_retried", _part_was("tried again")),
     "x_deep_think.subtask_completed": Rule(
         step="subtask",
         phase="done",
@@ -282,49 +281,31 @@ RULES: Mapping[str, Rule] = {
         keys=_part_keys,
         names_itself=True,
     ),
-    "x_deep_think.deepening_round_completed": _done(
-        "deepening_round_completed", _fixed(gettext_noop("Round finished"))
+    "x_deep_think.synthesizing": Rule(
+        step="synthesizing", phase="start", label=_fixed(gettext_noop("Writing the answer"))
     ),
-    "x_deep_think.cross_reference": _note(
-        "cross_reference", _fixed(gettext_noop("Comparing findings"))
-    ),
-    "x_deep_think.synthesizing": _start("synthesizing", _fixed(gettext_noop("Writing the answer"))),
     "x_deep_think.structured_synthesis": Rule(
         step="structured_synthesis",
         phase="done",
         label=_fixed(gettext_noop("Synthesis ready")),
         ends="synthesizing",
     ),
-    "x_deep_think.claim_emitted": _note(
-        "claim_emitted",
-        _words(gettext_noop("Finding"), "claim", "text", "statement", "content", "summary"),
+    "x_deep_think.synthesis_failed": Rule(
+        step="synthesizing", phase="failed", label=_failure(gettext_noop("Synthesis failed"))
     ),
-    "x_deep_think.synthesis_failed": _failed(
-        "synthesizing", _failure(gettext_noop("Synthesis failed"))
+    "x_deep_think.error": Rule(
+        step="error", phase="failed", label=_failure(gettext_noop("Deep think failed"))
     ),
-    "x_deep_think.memory_extracted": _note(
-        "memory_extracted", _fixed(gettext_noop("Memory suggested"))
+    "x_analyst.context_gathering": Rule(
+        step="context", phase="start", label=_fixed(gettext_noop("Gathering context"))
     ),
-    "x_deep_think.completed": _done("completed", _fixed(gettext_noop("Deep think finished"))),
-    "x_deep_think.error": _failed("error", _failure(gettext_noop("Deep think failed"))),
-    "x_deep_think.artifact_created": _note(
-        "artifact_created", _about(gettext_noop("Artifact"), "title")
-    ),
-    "x_deep_think.memories_created": _note(
-        "memories_created", _fixed(gettext_noop("Memories saved"))
-    ),
-    "x_deep_think.artifact_saved": _note("artifact_saved", _fixed(gettext_noop("Artifact saved"))),
-    "x_deep_think.subtask_artifact_saved": _note(
-        "subtask_artifact_saved", _fixed(gettext_noop("Artifact of a subtask saved"))
-    ),
-    "x_analyst.context_gathering": _start("context", _fixed(gettext_noop("Gathering context"))),
-    "x_analyst.context_completed": _done("context", _counts),
-    "x_analyst.context_brief_created": _done(
-        "context_brief_created", _fixed(gettext_noop("Brief ready"))
-    ),
-    "x_analyst.context_refreshed": _note(
-        "context_refreshed", _fixed(gettext_noop("Context refreshed"))
-    ),
+    "x_analyst.context_completed": Rule(step="context", phase="done", label=_counts),
+}
+RULES: Mapping[str, Rule] = {
+    **_rules("start", _TOOLS, keys=_tool_keys),
+    **_rules("note", _NOTES),
+    **_rules("done", _DONE),
+    **_STEPS,
 }
 
 
@@ -337,7 +318,8 @@ def family_of(name: str) -> str:
 def unknown_rule(name: str) -> Rule:
     """A new event of a known family: a note with its name."""
     step = name.partition(".")[2]
-    return _note(step, _fixed(short(plain_words(step)) or gettext_noop("Step")))
+    label = short(plain_words(step)) or gettext_noop("Step")
+    return Rule(step=step, phase="note", label=_fixed(label))
 
 
 # --- the timeline -----------------------------------------------------------------------
@@ -390,6 +372,7 @@ class Timeline:
 
     def _begin(self, family: str, rule: Rule, detail: JsonObject) -> None:
         keys = rule.keys(detail)
+        counted_from_1 = "counts_from_0" not in self._memory
         opened = _OpenStep(
             family=family,
             step=rule.step,
@@ -397,6 +380,8 @@ class Timeline:
             label=rule.label(detail, self._memory),
             detail=detail,
         )
+        if counted_from_1 and "counts_from_0" in self._memory:
+            self._number_again(rule)
         before = self._open.pop((family, opened.ref), None)
         if before is not None:
             # The same part again: its line starts anew.
@@ -405,6 +390,15 @@ class Timeline:
         for key in (*keys, f"any {rule.step}", "any"):
             self._waiting.setdefault((family, key), deque()).append(opened)
         self._step(family, opened.step, "start", opened.label, opened.ref, detail)
+
+    def _number_again(self, rule: Rule) -> None:
+        """Open parts that were counted from 1 get another number."""
+        for opened in self._open.values():
+            if opened.step == rule.step:
+                opened.label = rule.label(opened.detail, self._memory)
+                self._step(
+                    opened.family, opened.step, "progress", opened.label, opened.ref, opened.detail
+                )
 
     def _end(self, family: str, rule: Rule, detail: JsonObject) -> None:
         keys = rule.keys(detail)

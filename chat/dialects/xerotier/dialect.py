@@ -1,15 +1,15 @@
 """Xerotier: chat completions with research, artifacts, mockups and questions on the server."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
 import msgspec
 
+from chat.dialects.added_members import OVERRULED, holds
 from chat.dialects.base import AssistantTurn, Prompt, Reply, UpstreamRequest
 from chat.dialects.openai_chat.dialect import OpenAiChatDialect
 from chat.dialects.openai_chat.parser import OpenAiChatParser
-from chat.dialects.parameters import Parameter, declared, read_options, read_parameters
+from chat.dialects.parameters import Parameter, Values, declared, read_options, read_parameters
 from chat.dialects.reading import scrub
 from chat.dialects.xerotier.history import with_replies
 from chat.dialects.xerotier.parser import XerotierParser
@@ -17,6 +17,7 @@ from chat.events import ErrorInfo, Json, JsonObject
 from chat.events.translation import gettext_noop
 
 _DECLARED = declared("xerotier/parameters.toml", "openai_chat/parameters.toml")
+CHANGED_BY_MODE = "The chosen mode changed the field {name} of the request."
 # The parameters that chat completions do not have.
 _OWN = tuple(parameter for parameter in _DECLARED.parameters if parameter.name in _DECLARED.own)
 
@@ -44,15 +45,17 @@ class XerotierDialect(OpenAiChatDialect):
             replace(prompt, model=prompt.model or "default", turns=turns, parameters=others)
         )
         patches = [
-            _research(chosen),
-            _mode(chosen.get("mode"), options.get("modes"), notes),
-            _resumed(prompt, options.get("ask_id_member")),
+            (_research(chosen), OVERRULED),
+            (_mode(chosen.get("mode"), options.get("modes"), notes), CHANGED_BY_MODE),
+            (_resumed(prompt, options.get("ask_id_member")), OVERRULED),
         ]
-        return replace(
-            request,
-            body=_patched(request.body, patches),
-            notes=(*request.notes, *notes),
-        )
+        body = request.body
+        if any(patch for patch, _ in patches):
+            members: JsonObject = msgspec.json.decode(body)
+            for patch, note in patches:
+                members = _changed(members, patch, note, notes)
+            body = msgspec.json.encode(scrub(members))
+        return replace(request, body=body, notes=(*request.notes, *notes))
 
     def after_refusal(self, prompt: Prompt, error: ErrorInfo) -> Prompt | None:
         """How a reply is sent back is not documented. If it is refused as the result of a call, it
@@ -67,15 +70,13 @@ class XerotierDialect(OpenAiChatDialect):
         return replace(prompt, options={**prompt.options, "resume_style": "user_message"})
 
 
-def _parted(
-    parameters: Mapping[str, object],
-) -> tuple[dict[str, object], dict[str, object]]:
+def _parted(parameters: Values) -> tuple[dict[str, object], dict[str, object]]:
     """The parameters of this dialect alone, and those of all chat completions."""
     own = {name: value for name, value in parameters.items() if name in _DECLARED.own}
     return own, {name: value for name, value in parameters.items() if name not in own}
 
 
-def _research(chosen: Mapping[str, object]) -> JsonObject:
+def _research(chosen: Values) -> JsonObject:
     # The server's own tools are called x_web_search, x_fetch_url, …
     tools = [each.name for each in _OWN if each.name.startswith("x_") and chosen.get(each.name)]
     size = chosen.get("search_context_size")
@@ -110,13 +111,12 @@ def _replied(prompt: Prompt) -> tuple[Reply, ...]:
     return last.replies if isinstance(last, AssistantTurn) else ()
 
 
-def _patched(body: bytes, patches: list[JsonObject]) -> bytes:
-    if not any(patches):
-        return body
-    members: Json = msgspec.json.decode(body)
-    for patch in patches:
-        members = _merged(members, patch)
-    return msgspec.json.encode(scrub(members))
+def _changed(members: JsonObject, patch: JsonObject, note: str, notes: list[str]) -> JsonObject:
+    """The patched members. Adds the note for each that the patch took something from."""
+    merged: JsonObject = _merged(members, patch)
+    lost = [name for name, value in members.items() if not holds(merged.get(name), value)]
+    notes += [note.format(name=name) for name in lost]
+    return merged
 
 
 def _merged(value: Json, patch: Json) -> Json:

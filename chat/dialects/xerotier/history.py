@@ -1,8 +1,8 @@
 """Answers that ended with a question, as turns that a chat-completions request can contain.
 
-A question is a call of the model whose result is the user's reply. What the upstream wants back
-came as ``x_ask_user.pending_state`` and is stored in the native turn under ``pending_state``:
-``{"assistantContent", "toolCalls"}``. That member itself is never sent back.
+A question is a call of the model whose result is the user's reply. The state that the upstream
+wants back came as ``x_ask_user.pending_state`` and is stored in the native turn under
+``pending_state``: ``{"assistantContent", "toolCalls"}``. That member itself is never sent back.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ ASK_TOOL = "x_ask_user"
 def with_replies(turns: Sequence[Turn], *, as_calls: bool) -> tuple[Turn, ...]:
     """The turns with every question and its reply in a form that can be sent as messages.
 
-    ``as_calls``: as a call and its result, if this upstream had asked. Otherwise the reply stays in
+    ``as_calls``: as a call and its result, if this upstream had asked. If not, the reply stays in
     ``replies``, which become a normal message of the user.
     """
     return tuple(

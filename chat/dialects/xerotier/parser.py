@@ -9,6 +9,7 @@ import msgspec
 from chat.dialects.errors import error_of
 from chat.dialects.openai.usage import read_usage
 from chat.dialects.openai_chat.parser import OpenAiChatParser
+from chat.dialects.parameters import Values
 from chat.dialects.stream import objects_of, text_of
 from chat.dialects.xerotier.activity import RULES, Timeline, family_of, unknown_rule
 from chat.dialects.xerotier.fields import (
@@ -66,9 +67,7 @@ class XerotierParser(OpenAiChatParser):
     """Two tables say what ``x_*`` events mean: ``RULES`` for steps of an agent, ``EVENTS`` for
     everything else. Events in neither are kept as ``vendor.raw``."""
 
-    def __init__(
-        self, *, dialect: str, model: str, endpoint: str, options: Mapping[str, object]
-    ) -> None:
+    def __init__(self, *, dialect: str, model: str, endpoint: str, options: Values) -> None:
         super().__init__(dialect=dialect, model=model, endpoint=endpoint, options=options)
         self._timeline = Timeline(self.tracker.emit)
         self._asks: list[AskQuestion] = []
@@ -116,12 +115,9 @@ class XerotierParser(OpenAiChatParser):
 
     # --- artifacts and mockups ------------------------------------------------------------
 
-    def _on_artifact_created(self, name: str, data: JsonObject) -> None:
-        if not self._take_artifact("created", data):
-            self.raw(name, data=data)
-
-    def _on_artifact_updated(self, name: str, data: JsonObject) -> None:
-        if not self._take_artifact("updated", data):
+    def _on_artifact(self, name: str, data: JsonObject) -> None:
+        op: Literal["created", "updated"] = "updated" if name.endswith("updated") else "created"
+        if not self._take_artifact(op, data):
             self.raw(name, data=data)
 
     def _take_artifact(self, op: Literal["created", "updated"], data: JsonObject) -> bool:
@@ -337,8 +333,8 @@ _METADATA: Members = {
 
 EVENTS: Mapping[str, EventRule] = {
     "x_deep_think.artifact_created": _reads(XerotierParser._on_agent_artifact, _ARTIFACT),
-    "x_artifact.created": _reads(XerotierParser._on_artifact_created, _ARTIFACT),
-    "x_artifact.updated": _reads(XerotierParser._on_artifact_updated, _ARTIFACT),
+    "x_artifact.created": _reads(XerotierParser._on_artifact, _ARTIFACT),
+    "x_artifact.updated": _reads(XerotierParser._on_artifact, _ARTIFACT),
     **{name: _reads(XerotierParser._on_mockup, _MOCKUP) for name in _MOCKUP_OPS},
     "x_ask_user.question": _reads(XerotierParser._on_question, _QUESTION),
     "x_ask_user.pending_state": _reads(XerotierParser._on_pending_state, _PENDING),

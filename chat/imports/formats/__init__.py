@@ -9,14 +9,15 @@ from chat.events import Json, JsonObject
 from chat.imports.conversations import Conversation
 from chat.imports.formats import chatgpt, claude, librechat, open_webui, tributary
 
-# The archive's member for a name or an id of a file; empty if it has none.
+# Returns the archive's member for a name or an id of a file; empty if there is none.
 FindMember = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """``recognizes`` says whether a value is a conversation of this product. ``read`` makes one of
-    it, or raises ``Unreadable``. ``name_of`` gives its id and title for a report, readable or not."""
+    """One product. ``recognizes`` returns whether a value is one of its conversations. ``read``
+    converts the value, or raises ``Unreadable``. ``name_of`` returns id and title for a report,
+    also of an unreadable one."""
 
     name: str
     label: str
@@ -38,7 +39,7 @@ FORMATS: dict[str, Format] = {
 
 
 def detect(values: Iterable[Json]) -> Format | None:
-    """The format of the first value that any of them recognizes: a conversation may be damaged."""
+    """The format of the first value that any format recognizes: a conversation may be damaged."""
     for value in values:
         if isinstance(value, dict):
             for each in FORMATS.values():

@@ -1,8 +1,8 @@
 """ChatGPT's export: ``conversations.json``, or ``conversations-000.json`` and so on.
 
-Each conversation is a tree of nodes (``mapping``). What a person sees as one answer are several: the
-reasoning, calls of tools, what they returned, the text. Exports differ: ``metadata`` and ``author``
-may be missing, ids are ``conversation_id`` or ``id``, pictures are ``file-service://`` or
+Each conversation is a tree of nodes (``mapping``). One visible answer is several nodes: the
+reasoning, calls of tools, their results, the text. Exports differ: ``metadata`` and ``author`` may
+be missing, ids are ``conversation_id`` or ``id``, pictures are ``file-service://`` or
 ``sediment://`` pointers to files whose names begin with the id or are in
 ``conversation_asset_file_names.json``.
 """
@@ -23,7 +23,7 @@ from chat.imports.conversations import (
     Text,
     Unreadable,
 )
-from chat.imports.formats.notes import Notes
+from chat.imports.formats.notes import Notes, part_of
 from chat.imports.reading import (
     arguments_of,
     fenced,
@@ -43,7 +43,7 @@ from chat.imports.words import gettext
 
 LABEL = "ChatGPT"
 
-# What ChatGPT adds for the model: custom instructions, memories, the project's files.
+# Texts that ChatGPT adds for the model: custom instructions, memories, the project's files.
 _CONTEXTS = frozenset({"user_editable_context", "model_editable_context"})
 # "Thought for 8 seconds".
 _STATUS = frozenset({"reasoning_recap"})
@@ -75,27 +75,18 @@ def read(value: JsonObject, member: Callable[[str], str]) -> Conversation:
     mapping = value.get("mapping")
     if not isinstance(mapping, dict):
         raise Unreadable(gettext("No messages (“mapping” is missing)."))
-    reader = _Reader(value, member)
+    reader = _Reader(member, text_in(value, "default_model_slug"))
     nodes = [reader.node(key, node) for key, node in mapping.items() if isinstance(node, dict)]
     tree = build(nodes, leaf=id_in(value, "current_node"))
-    source_id, title = name_of(value)
-    return Conversation(
-        source_id=source_id,
-        title=title,
-        turns=tree.turns,
-        leaf=tree.leaf,
+    return reader.conversation(
+        name_of(value),
+        tree,
         created_at=time_in(value, "create_time"),
         updated_at=time_in(value, "update_time"),
-        problems=reader.problems(*tree.problems),
-        left_out=reader.left_out,
     )
 
 
 class _Reader(Notes):
-    def __init__(self, value: JsonObject, member: Callable[[str], str]) -> None:
-        self._model = text_in(value, "default_model_slug")
-        super().__init__(member)
-
     def node(self, key: str, node: JsonObject) -> Node:
         message = object_in(node, "message")
         author = object_in(message, "author")
@@ -122,9 +113,7 @@ class _Reader(Notes):
         elif role == "assistant" and string(message.get("recipient")) not in ("", "all"):
             yield _call(message, content)
         elif kind == "thoughts" or (role == "assistant" and message.get("channel") == "analysis"):
-            text = _thoughts(content) or self._text(content, kind)
-            if text.strip():
-                yield Reasoning(text)
+            yield from part_of(Reasoning, _thoughts(content) or self._text(content, kind))
         else:
             yield from self._said(message, content, kind)
 
@@ -137,8 +126,7 @@ class _Reader(Notes):
         pointers = list(_pointers(content))
         if kind in _TEXTS:
             text = _without_marks(text, metadata)
-        if text.strip():
-            yield Text(text)
+        yield from part_of(Text, text)
         for pointer in pointers:
             yield self.file(names.get(pointer, ""), pointer)
         for key, name in names.items():
@@ -154,7 +142,7 @@ class _Reader(Notes):
             yield self.file(pointer)
 
     def _text(self, content: JsonObject, kind: str) -> str:
-        """The words of any content; of one that is unknown what looks like words."""
+        """The text of any content; of an unknown kind, the members that usually have text."""
         if kind == "code":
             code = text_in(content, "text") or joined(map(string, list_in(content, "parts")), "\n")
             language = text_in(content, "language")
@@ -240,7 +228,8 @@ def _pointers(content: JsonObject) -> Iterator[str]:
 
 
 def _without_marks(text: str, metadata: JsonObject) -> str:
-    """Citations as links where the export says what they refer to; without private characters."""
+    """The text with citations as links if the export has their sources, without private
+    characters."""
     for reference in objects_in(metadata, "content_references")[:1000]:
         matched, alt = string(reference.get("matched_text")), text_in(reference, "alt")
         if matched.strip() and "\ue200" in matched:
@@ -249,8 +238,8 @@ def _without_marks(text: str, metadata: JsonObject) -> str:
 
 
 def _label_of(found: re.Match[str]) -> str:
-    """The visible name in a mark that nothing in the file refers to: ``entity`` has it in a list of
-    JSON after the kind, ``url`` before the address."""
+    """The visible name in a mark without a source in the file: ``entity`` has it in a list of JSON
+    after the kind, ``url`` before the address."""
     kind, *rest = (found[1] or "").split(_PART)
     if kind == "entity" and rest:
         try:
@@ -266,7 +255,7 @@ def _label_of(found: re.Match[str]) -> str:
 
 
 def _with_old_links(text: str, metadata: JsonObject) -> str:
-    """Old marks as links. The file says where each of them stands; places count characters."""
+    """The text with old marks as links. The file has the place of each in characters."""
     found: dict[str, str] = {}
     for citation in objects_in(metadata, "citations")[:1000]:
         start, end = citation.get("start_ix"), citation.get("end_ix")
@@ -280,7 +269,7 @@ def _with_old_links(text: str, metadata: JsonObject) -> str:
 
 
 def _is_plain(label: str, address: str) -> bool:
-    """Whether it can stand in a link of Markdown without becoming something else."""
+    """Whether they can be in a link of Markdown without changing its structure."""
     return not any(each in label for each in "[]\n") and not any(
         each in address for each in "<>\n "
     )

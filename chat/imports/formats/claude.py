@@ -1,10 +1,10 @@
-"""Claude's export: ``conversations.json``, and single conversations as browser extensions save them.
+"""Claude's export: ``conversations.json``, and single conversations as browser extensions save
+them.
 
-Messages have ``content`` blocks since 2024; before that, only ``text``, where every block that its
-writer did not know stands as a note in a code block. Links between messages
-(``parent_message_uuid``) exist since 2025; without them a conversation is one line of messages. The
-export says neither which branch is shown nor which model answered, and it has no pictures: of a text
-that was pasted or attached it has the content.
+Messages have ``content`` blocks since 2024; before that only ``text``, where unknown blocks are
+notes in code blocks. Links between messages (``parent_message_uuid``) exist since 2025; without
+them a conversation has no branches. The export has neither the visible branch nor the model nor
+pictures; of an attached or pasted text it has the content.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from chat.imports.conversations import (
     Text,
     Unreadable,
 )
-from chat.imports.formats.notes import Notes
+from chat.imports.formats.notes import Notes, part_of
 from chat.imports.reading import (
     arguments_of,
     as_json,
@@ -49,7 +49,7 @@ _NOTE = re.compile(
     r"\n*```\n(?:This block is not supported on your current device yet\."
     r"|Viewing artifacts created via [^\n`]{0,100})\n```\n*"
 )
-# About a message, not in it.
+# Blocks about a message, not part of it.
 _IGNORED = frozenset({"token_budget", "flag", "redacted_thinking"})
 _BEFORE_ALL = datetime.min.replace(tzinfo=UTC)
 
@@ -65,28 +65,23 @@ def name_of(value: JsonObject) -> tuple[str, str]:
 def read(value: JsonObject, member: Callable[[str], str]) -> Conversation:
     if not recognizes(value):
         raise Unreadable(gettext("No messages (“chat_messages” is missing)."))
-    reader = _Reader(text_in(value, "model"), member)
+    reader = _Reader(member, text_in(value, "model"))
     messages = objects_in(value, "chat_messages")
     has_links = any("parent_message_uuid" in each for each in messages)
     nodes = [reader.node(each, number) for number, each in enumerate(messages)]
     if not has_links:
         _link(nodes)
     tree = build(nodes, leaf=id_in(value, "current_leaf_message_uuid"))
-    source_id, title = name_of(value)
-    return Conversation(
-        source_id=source_id,
-        title=title,
-        turns=tree.turns,
-        leaf=tree.leaf,
+    return reader.conversation(
+        name_of(value),
+        tree,
         created_at=time_in(value, "created_at"),
         updated_at=time_in(value, "updated_at"),
-        problems=reader.problems(*tree.problems),
-        left_out=reader.left_out,
     )
 
 
 def _link(nodes: list[Node]) -> None:
-    """One line, by time: the file need not be in order."""
+    """Links the messages in the order of time: the file may be unordered."""
     if all(node.created_at for node in nodes):
         nodes.sort(key=lambda node: node.created_at or _BEFORE_ALL)
     for above, node in pairwise(nodes):
@@ -94,10 +89,6 @@ def _link(nodes: list[Node]) -> None:
 
 
 class _Reader(Notes):
-    def __init__(self, model: str, member: Callable[[str], str]) -> None:
-        self._model = model
-        super().__init__(member)
-
     def node(self, message: JsonObject, number: int) -> Node:
         sender = text_in(message, "sender", "role")
         is_person = sender in ("human", "user")
@@ -121,15 +112,12 @@ class _Reader(Notes):
     def _block(self, block: JsonObject) -> Iterator[Part]:
         kind = text_in(block, "type")
         if kind in ("text", "voice_note"):
-            text = text_in(block, "text")
-            if text.strip():
-                yield Text(text)
+            yield from part_of(Text, text_in(block, "text"))
         elif kind == "thinking":
             text = text_in(block, "thinking") or joined(
                 text_in(each, "summary") for each in objects_in(block, "summaries")
             )
-            if text.strip():
-                yield Reasoning(text)
+            yield from part_of(Reasoning, text)
         elif kind == "tool_use":
             yield Call(
                 tool=text_in(block, "name") or "tool",
@@ -147,11 +135,10 @@ class _Reader(Notes):
         elif kind not in _IGNORED:
             self.unknown(kind)
             text = text_in(block, "text") or text_in(object_in(block, "display_content"), "text")
-            if text.strip():
-                yield Text(text)
+            yield from part_of(Text, text)
 
     def _pictures(self, block: JsonObject) -> Iterator[Part]:
-        """Pictures in what a tool returned: with their bytes, or by name."""
+        """Pictures in the result of a tool: with their bytes, or by name."""
         for entry in objects_in(block, "content"):
             if text_in(entry, "type") == "image":
                 source = object_in(entry, "source")
@@ -176,7 +163,7 @@ class _Reader(Notes):
 
 
 def _result(content: Json) -> str:
-    """Texts of a result; of search hits and the like their titles and addresses; else JSON."""
+    """Texts of a result; titles and addresses of search hits and the like; else JSON."""
     if not isinstance(content, list):
         return plain(content)
     return joined((_entry(each) for each in content), "\n")
@@ -186,7 +173,7 @@ def _entry(entry: Json) -> str:
     if not isinstance(entry, dict):
         return plain(entry)
     if text_in(entry, "type") == "image":
-        # A part of the answer.
+        # Pictures are parts of the answer.
         return ""
     words = joined([text_in(entry, "title"), text_in(entry, "url"), text_in(entry, "text")], "\n")
     if words:

@@ -1,9 +1,9 @@
 """LibreChat's JSON export of a conversation, or a list of such.
 
 ``messages`` are a flat list with ``parentMessageId``, or a tree with ``children`` (``recursive``,
-``messagesTree``). An answer has ``text``, where reasoning stands between ``:::thinking`` and
-``:::``, or ``content`` parts. The file doesn't say which branch was shown: LibreChat shows the last
-sibling at each fork. Of files it has the names only.
+``messagesTree``). An answer has ``text``, with reasoning between ``:::thinking`` and ``:::``, or
+``content`` parts. The file doesn't contain the visible branch: LibreChat shows the last sibling at
+each fork. It has only the names of files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from chat.imports.conversations import (
     Text,
     Unreadable,
 )
-from chat.imports.formats.notes import Notes
+from chat.imports.formats.notes import Notes, part_of
 from chat.imports.reading import (
     arguments_of,
     id_in,
@@ -37,7 +37,7 @@ from chat.imports.words import gettext
 LABEL = "LibreChat"
 
 _THINKING = re.compile(r"\A\s*:::thinking\s*\n(.*?)\n?:::(?:\n|\Z)", re.DOTALL)
-# Which agent speaks, and what the page remembers.
+# Parts about the speaking agent, and the page's summary.
 _IGNORED = frozenset({"agent_update", "summary"})
 
 
@@ -55,7 +55,7 @@ def read(value: JsonObject, member: Callable[[str], str]) -> Conversation:
     if not recognizes(value):
         raise Unreadable(gettext("No messages."))
     options = object_in(value, "options")
-    reader = _Reader(text_in(options, "model"), member)
+    reader = _Reader(member, text_in(options, "model"))
     nodes = [
         reader.node(message, number, parent)
         for number, (message, parent) in enumerate(_flat(value))
@@ -63,21 +63,17 @@ def read(value: JsonObject, member: Callable[[str], str]) -> Conversation:
     tree = build(nodes, otherwise="last")
     times = [node.created_at for node in nodes if node.created_at]
     source_id, title = name_of(value)
-    return Conversation(
-        source_id=source_id,
-        title=title or text_in(options, "title"),
-        turns=tree.turns,
-        leaf=tree.leaf,
+    return reader.conversation(
+        (source_id, title or text_in(options, "title")),
+        tree,
         created_at=time_in(value, "createdAt") or min(times, default=None),
         updated_at=time_in(value, "updatedAt") or max(times, default=None),
         system_prompt=text_in(options, "promptPrefix", "system", "instructions"),
-        problems=reader.problems(*tree.problems),
-        left_out=reader.left_out,
     )
 
 
 def _flat(value: JsonObject) -> Iterator[tuple[JsonObject, str | None]]:
-    """Each message, parents first, with the id of the one whose child it is in a nested file."""
+    """All messages, parents first; in a nested file with the parent's id."""
     roots = objects_in(value, "messagesTree") or objects_in(value, "messages")
     waiting: list[tuple[JsonObject, str | None]] = [(each, None) for each in reversed(roots)]
     number = 0
@@ -94,10 +90,6 @@ def _key(message: JsonObject, number: int) -> str:
 
 
 class _Reader(Notes):
-    def __init__(self, model: str, member: Callable[[str], str]) -> None:
-        self._model = model
-        super().__init__(member)
-
     def node(self, message: JsonObject, number: int, parent: str | None) -> Node:
         is_person = message.get("isCreatedByUser")
         if not isinstance(is_person, bool):
@@ -131,8 +123,7 @@ class _Reader(Notes):
             yield from _told(_words(part.get("text")))
         elif kind in ("think", "thinking"):
             text = _words(part.get("think")) or text_in(part, "thinking")
-            if text.strip():
-                yield Reasoning(text)
+            yield from part_of(Reasoning, text)
         elif kind == "tool_call":
             yield from _call(object_in(part, "tool_call") or part)
         elif kind == "error":
@@ -154,7 +145,7 @@ class _Reader(Notes):
                 yield self.file(name)
 
     def _name_sources(self, attachment: JsonObject) -> None:
-        """Results of a search on the web, and documents that were looked up."""
+        """Reports the results of web searches and document searches as left out."""
         search = object_in(attachment, "web_search")
         looked_up = object_in(attachment, "file_search")
         for source in [
@@ -163,14 +154,11 @@ class _Reader(Notes):
             *objects_in(search, "references"),
             *objects_in(looked_up, "sources"),
         ]:
-            name = text_in(source, "link", "url", "fileName", "title")
-            if name:
-                words = gettext("A source of an answer was left out: “%(name)s”.")
-                self.leave_out(words % {"name": name[:200]})
+            self.leave_out_source(text_in(source, "link", "url", "fileName", "title"))
 
 
 def _words(value: Json) -> str:
-    """Texts are texts, or ``{"value": …}``."""
+    """The text of a string, or of ``{"value": …}``."""
     return string(value) or text_in(value, "value")
 
 

@@ -1,8 +1,8 @@
 """Open WebUI's export: a list of chats, or one.
 
 Messages are a map with ``parentId``, ``childrenIds`` and ``currentId``; older chats only have the
-list of what was shown. Reasoning and calls of tools stand in the text of an answer as ``<details>``,
-and since 0.6 also, or instead, as items in ``output``. Times are seconds, milliseconds in ``chat``.
+list of the visible ones. Reasoning and calls of tools are ``<details>`` in the text of an answer,
+and since 0.6 also, or instead, items in ``output``. Times are seconds, milliseconds in ``chat``.
 Pictures are ``data:`` addresses, or refer to files that stay on the server.
 """
 
@@ -24,7 +24,7 @@ from chat.imports.conversations import (
     Text,
     Unreadable,
 )
-from chat.imports.formats.notes import Notes
+from chat.imports.formats.notes import Notes, part_of
 from chat.imports.reading import (
     arguments_of,
     file_text,
@@ -76,7 +76,7 @@ def name_of(value: JsonObject) -> tuple[str, str]:
 
 
 def _chat(value: JsonObject) -> JsonObject:
-    """The chat inside of its record; very old files have no record around it."""
+    """The chat in its record; very old files have no record around it."""
     return object_in(value, "chat") or value
 
 
@@ -85,7 +85,7 @@ def read(value: JsonObject, member: Callable[[str], str]) -> Conversation:
         raise Unreadable(gettext("No messages (“history” is missing)."))
     chat = _chat(value)
     history = object_in(chat, "history")
-    reader = _Reader(next(map(string, list_in(chat, "models")), ""), member)
+    reader = _Reader(member, next(map(string, list_in(chat, "models")), ""))
     messages = object_in(history, "messages")
     if messages:
         nodes = [reader.node(each, key) for key, each in messages.items() if isinstance(each, dict)]
@@ -97,25 +97,16 @@ def read(value: JsonObject, member: Callable[[str], str]) -> Conversation:
         for above, node in pairwise(nodes):
             node.parent = above.source_id
     tree = build(nodes, leaf=id_in(history, "currentId"))
-    source_id, title = name_of(value)
-    return Conversation(
-        source_id=source_id,
-        title=title,
-        turns=tree.turns,
-        leaf=tree.leaf,
+    return reader.conversation(
+        name_of(value),
+        tree,
         created_at=time_in(value, "created_at") or time_in(chat, "timestamp"),
         updated_at=time_in(value, "updated_at"),
         system_prompt=text_in(object_in(chat, "params"), "system") or text_in(chat, "system"),
-        problems=reader.problems(*tree.problems),
-        left_out=reader.left_out,
     )
 
 
 class _Reader(Notes):
-    def __init__(self, model: str, member: Callable[[str], str]) -> None:
-        self._model = model
-        super().__init__(member)
-
     def node(self, message: JsonObject, key: str) -> Node:
         role = string(message.get("role"))
         is_person = role == "user"
@@ -145,15 +136,14 @@ class _Reader(Notes):
         parts = [part for text in said for part in _details(text)]
         if not items:
             return parts
-        # The items are the same answer once more; but an answer that was edited is only in the text.
+        # The items repeat the answer; but an edited answer is only in the text.
         has_text = any(isinstance(item, Text) for item in items)
         visible = [part for part in parts if isinstance(part, Text)]
         return items if has_text or not texts else [*items, *visible]
 
     def _content(self, content: Json) -> Iterator[Part]:
         if isinstance(content, str):
-            if content.strip():
-                yield Text(string(content))
+            yield from part_of(Text, string(content))
             return
         for part in content if isinstance(content, list) else ():
             kind = text_in(part, "type")
@@ -169,12 +159,9 @@ class _Reader(Notes):
         kind = text_in(item, "type")
         if kind == "reasoning":
             text = _texts(item.get("content")) or _texts(item.get("summary"))
-            if text.strip():
-                yield Reasoning(text)
+            yield from part_of(Reasoning, text)
         elif kind == "message":
-            text = _texts(item.get("content"))
-            if text.strip():
-                yield Text(text)
+            yield from part_of(Text, _texts(item.get("content")))
         elif kind == "function_call":
             yield Call(
                 tool=text_in(item, "name") or "tool",
@@ -209,10 +196,9 @@ class _Reader(Notes):
     def _name_sources(self, message: JsonObject) -> None:
         for source in [*objects_in(message, "sources"), *objects_in(message, "citations")]:
             named = object_in(source, "source")
-            name = text_in(named, "name", "url", "id") or text_in(source, "name", "url")
-            if name:
-                words = gettext("A source of an answer was left out: “%(name)s”.")
-                self.leave_out(words % {"name": name[:200]})
+            self.leave_out_source(
+                text_in(named, "name", "url", "id") or text_in(source, "name", "url")
+            )
 
     def _picture(self, url: str, name: str) -> File:
         head, _, data = url.partition(",")
@@ -222,7 +208,7 @@ class _Reader(Notes):
 
 
 def _text_of_document(file: JsonObject) -> str:
-    """What Open WebUI has read in a document that was attached."""
+    """The text that Open WebUI has extracted from an attached document."""
     text = text_in(object_in(object_in(file, "file"), "data"), "content")
     text = text or text_in(object_in(file, "data"), "content")
     return text if text.strip() else ""
@@ -249,14 +235,14 @@ _ATTRIBUTE = re.compile(r"([a-z_]+)=\"([^\"]*)\"")
 _SUMMARY = re.compile(r"^\s*<summary>[^<]*</summary>\s*")
 _QUOTED = re.compile("^> ?", re.MULTILINE)
 _END = "</details>"
-# Of a longer one the beginning is looked for: patterns of a million characters take seconds.
+# Only this much of a fence is searched for: patterns of a million characters take seconds.
 LONGEST_FENCE = 100
 _KINDS = ("reasoning", "tool_calls", "code_interpreter")
 
 
 def _details(part: Part) -> Iterator[Part]:
-    """The parts of a text in which reasoning and calls stand as ``<details>``, but for those that are
-    quoted in a code block. Takes linear time, whatever is left open."""
+    """The parts of a text: reasoning and calls are ``<details>``, except for those in a code block.
+    Takes linear time, also for unclosed elements."""
     if not isinstance(part, Text):
         yield part
         return
@@ -307,7 +293,7 @@ def _hidden(kind: str, head: str, body: str) -> Iterator[Part]:
 
 
 def _twice(text: str) -> Json:
-    """Some versions have JSON in a JSON string."""
+    """The text; decoded once more where some versions have JSON in a JSON string."""
     if text.startswith('"'):
         inner = arguments_of(f'{{"value": {text}}}').get("value")
         return inner if isinstance(inner, str) else text

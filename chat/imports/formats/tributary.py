@@ -1,8 +1,8 @@
-"""Tributary's own JSON export (`chat.exports.format`), which is restored with everything that it has.
+"""Tributary's own JSON export (`chat.exports.format`), which is restored completely.
 
-The file may come from anybody. Whatever does not follow the format, or refers to something that is not
-in the file, makes the conversation unreadable. Data for the next request and what is still going on are
-not taken over: a run in progress is ended, an open claim is released, and nothing is downloaded.
+The file may come from anybody. A conversation that does not follow the format, or refers to
+something outside the file, is unreadable. Data for the next request and unfinished work are not
+restored: a run in progress is ended, an open claim is released, and nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from chat.result.settled import Settled
 
 LABEL = "Tributary"
 
-# Of turns, runs, questions, attempts, versions and files together; a row each.
+# Turns, runs, questions, attempts, versions and files, each a row.
 MOST_RECORDS = 200_000
-# Of one run. Servers send less: the log of an answer of 64 MB in tiny pieces has about as many.
+# Events of one run. The log of an answer of 64 MB in tiny pieces has about as many.
 MOST_EVENTS = 1_000_000
 # No log nests deeper than `chat.dialects.reading.MAX_DEPTH`, in a result in an event of a run.
 MOST_LEVELS = 80
 
-# Of a run that has not ended (`chat.models.run.LIVE_STATUSES`, which needs a database).
+# The states of a run that has not ended (`chat.models.run.LIVE_STATUSES`, which needs a database).
 _LIVE_STATUSES = ("queued", "running")
 # Stored in English, and translated when it is shown.
 NOT_IN_EXPORT = gettext_noop("The imported export doesn’t contain this file.")
@@ -51,7 +51,7 @@ _LOG = gettext_noop("The events of an answer aren’t a log: %(reason)s.")
 
 
 class Reply(Struct):
-    """What may be in the answer to a question."""
+    """The members of an answer to a question."""
 
     text: str = ""
     selected: list[str] = []
@@ -62,7 +62,7 @@ class Reply(Struct):
     is_error: bool = False
 
 
-# What is asked: a call of the result, or the members of an event.
+# The subject of a question: a call of the result, or the members of an event.
 _BODIES: dict[str, Json] = {
     "tool": events.ToolCallItem,
     "ask": events.AskQuestion,
@@ -76,14 +76,14 @@ _TAGS = {
 
 
 class _Version(Struct):
-    """What an answer says of an artifact or a mockup."""
+    """The versions of an artifact or a mockup in an answer."""
 
     versions: list[JsonObject] = []
 
 
 class Log(Struct, frozen=True, kw_only=True):
-    """``entries`` end with ``chat.end``, or there are none, because the log is no longer stored. With
-    ``is_ended_here`` the run was going on when it was exported."""
+    """``entries`` end with ``chat.end``, or are empty because the log is no longer stored. With
+    ``is_ended_here`` the run was in progress when it was exported."""
 
     entries: list[events.Event]
     result: events.Result
@@ -91,8 +91,8 @@ class Log(Struct, frozen=True, kw_only=True):
 
 
 class Exported(Struct, frozen=True, kw_only=True):
-    """A conversation to be restored. The document's references are checked; its logs are in ``logs``
-    by the ids of their runs, and the bytes of its files in ``contents`` by their digests."""
+    """A conversation to be restored. The document's references are checked; ``logs`` has the log of
+    each run by its id, ``contents`` the bytes of files by their digests."""
 
     source_id: str
     title: str
@@ -154,8 +154,8 @@ def _document(value: JsonObject) -> form.Export:
 
 
 def _tidy(value: Json, level: int) -> Json:
-    """The same with texts that databases accept. Raises ``Unreadable`` for what is nested too deeply,
-    and for numbers that no column takes."""
+    """The value with texts that databases accept. Raises ``Unreadable`` for values that are nested
+    too deeply, and for numbers that no column takes."""
     if isinstance(value, str):
         return repair_text(value)
     if isinstance(value, float):
@@ -181,7 +181,8 @@ def _digest(document: form.Export) -> str:
     return hashlib.sha256(msgspec.json.encode([document.conversation.title, turns])).hexdigest()
 
 
-# --- what refers to what ----------------------------------------------------------------------------
+# --- references
+# -------------------------------------------------------------------------------------
 
 
 def _runs(document: form.Export) -> Iterator[form.Run]:
@@ -205,8 +206,8 @@ def _check_count(document: form.Export) -> None:
 
 
 def _check_turns(document: form.Export) -> None:
-    """Parents come first, so there is no circle. Other products have questions below questions and
-    answers below answers, and what was imported from them is exported like that."""
+    """Parents come first, so there is no cycle. Questions below questions and answers below answers
+    are allowed: imports from other products have them."""
     known: set[UUID] = set()
     for turn in document.turns:
         _require(turn.id not in known, _TWICE)
@@ -264,8 +265,8 @@ def _require(is_fine: bool, reason: str) -> None:
 
 
 def _log(run: form.Run) -> Log:
-    """The log of a run, ended if it is not. The events are taken out of the document, or they would be
-    held twice."""
+    """The log of a run, ended if it is not. The events are removed from the document to be held
+    only once."""
     _require(len(run.events) <= MOST_EVENTS, _log_problem(gettext("too many events")))
     found = [_event(number, data) for number, data in enumerate(run.events, start=1)]
     run.events = []
@@ -284,7 +285,7 @@ def _log_problem(reason: str) -> str:
 
 
 def _event(number: int, data: JsonObject) -> events.Event:
-    """A typed event; of a type that is unknown here, as the log itself would read it."""
+    """A typed event; an unknown type is read as the log itself reads it."""
     _require(data.get("seq") == number, _log_problem(gettext("seq isn’t the next number")))
     kind = data.get("type")
     if isinstance(kind, str) and kind not in events.EVENT_TYPES:
@@ -305,8 +306,8 @@ def _converted(data: JsonObject, kind: Json) -> Json:
 
 
 def _public(result: events.Result) -> events.Result:
-    """Without what only another installation's next request may have. Members that are events there
-    must be such here."""
+    """The result without data for another installation's next request. Raises ``Unreadable`` if
+    members that are events don't have the form of events."""
     ext = msgspec.structs.replace(result.ext, native=None)
     for ask in ext.asks:
         _converted(ask | _TAGS["ask"], events.AskQuestion)
@@ -328,7 +329,8 @@ def _ended(run: form.Run, found: list[events.Event]) -> Log:
     return Log(entries=[*found, *closing], result=end.result, is_ended_here=True)
 
 
-# --- what is not taken over as it is ----------------------------------------------------------------
+# --- unfinished work
+# --------------------------------------------------------------------------------
 
 
 def _settle(document: form.Export) -> None:
@@ -361,7 +363,7 @@ def _typed(value: Json, kind: Json) -> Json:
 
 
 def _give_back(run: form.Run, inputs: list[Settled]) -> None:
-    """The results of tools, which the export has as what the next run was given."""
+    """Restores the results of tools, which the export has as inputs of the next run."""
     outputs = {
         given.position: given.output
         for given in inputs

@@ -1,4 +1,4 @@
-"""The files of Tributary's own export: their bytes are checked, and what has none is left out."""
+"""The files of Tributary's own export: checks their bytes, and leaves out files without bytes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from chat.imports.words import gettext
 
 
 def read_contents(document: form.Export) -> tuple[dict[str, bytes], list[str]]:
-    """The bytes by their digests, and sentences about files that are left out. These are removed from
-    the document with what refers to them. Raises ``Unreadable`` for bytes that are not those that the
-    file announces."""
+    """The bytes by their digests, and messages about files that are left out: these are removed
+    from the document with all references. Raises ``Unreadable`` for bytes that don't match their
+    file."""
     contents = {
         file.sha256: b"" for file in document.files if file.sha256 in (document.contents or {})
     }
@@ -83,7 +83,7 @@ def _detach(document: form.Export, contents: dict[str, bytes]) -> list[str]:
 
 
 def _as_picture(file: form.File, body: bytes) -> bool:
-    """Whether it can be attached to a message; its media type is then what the bytes say."""
+    """Whether the file can be attached to a message; its media type becomes that of its bytes."""
     limits = current()
     facts = read_picture(body) if len(body) <= limits.picture_bytes else None
     if facts is None or not facts.has_at_most(limits.picture_pixels):

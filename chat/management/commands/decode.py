@@ -27,7 +27,7 @@ TOO_LARGE = gettext_noop("An event of the stream exceeds the size limit.")
 
 class Command(BaseCommand):
     help = "Decode recorded answers into events; the last event of each file is chat.end."
-    # It uses no database, and needs no checks of the settings.
+    # The command uses no database, and needs no checks of the settings.
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -1,14 +1,29 @@
-"""``manage.py demo_upstream``: an LLM server without an LLM, for first messages and for tests."""
+"""``manage.py demo_upstream``: an LLM server without an LLM, for first messages."""
 
 import asyncio
+import logging
+import os
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext
+from twisted.internet.error import CannotListenError
 
-from chat.demo.process import CannotListen, serve
-from chat.demo.server import DemoUpstream
+from chat.demo.application import DemoApplication
+from project.server.server import ConnectionLimits, Server
+
+# Requests may carry pictures.
+BODY_BYTES = 64 * 1024 * 1024
+CLOSE_SECONDS = 1.0
+# No system call waits for the end of a parent, so we look this often.
+LOOK_SECONDS = 0.5
+
+
+async def until_orphaned(parent_pid: int) -> None:
+    """Returns when the parent has ended: then another process is the parent."""
+    while os.getppid() == parent_pid:  # noqa: ASYNC110
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 def _speed(text: str) -> float:
@@ -30,7 +45,7 @@ class Command(BaseCommand):
         "Serve LLM APIs with prepared answers. Prints the address when it is ready, and runs "
         "until it is stopped."
     )
-    # It needs neither a database nor the rest of the site.
+    # The command needs neither a database nor the rest of the site.
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -39,31 +54,40 @@ class Command(BaseCommand):
         parser.add_argument(
             "--speed", type=_speed, default=1.0, help="Speed factor; 0 means no pauses."
         )
-        parser.add_argument(
-            "--parent-pid", type=int, help="Exit when the process with this ID exits."
-        )
-        parser.add_argument(
-            "--control",
-            action="store_true",
-            help="For tests: accept scripts at /control/, only from this machine.",
-        )
+        parser.add_argument("--parent-pid", type=int, help="Exit when this parent process exits.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        upstream = DemoUpstream(
+        # Starting and stopping of these servers is no news in the log of the site.
+        logging.getLogger("project.server").setLevel(logging.WARNING)
+        watching: set[asyncio.Task[None]] = set()
+
+        async def start() -> None:
+            self.stdout.write(f"demo upstream {server.address}")
+            self.stdout.flush()
+            if options["parent_pid"]:
+                task = asyncio.create_task(until_orphaned(options["parent_pid"]))
+                task.add_done_callback(lambda done: done.cancelled() or server.stop())
+                watching.add(task)
+
+        async def stop() -> None:
+            for task in watching:
+                task.cancel()
+
+        server = Server(
+            DemoApplication(speed=options["speed"]),
             host=options["host"],
             port=options["port"],
-            speed=options["speed"],
-            has_control=options["control"],
+            limits=ConnectionLimits(body_bytes=BODY_BYTES, close_seconds=CLOSE_SECONDS),
+            on_start=start,
+            on_stop=stop,
         )
         try:
-            asyncio.run(serve(upstream, announce=self._announce, parent_pid=options["parent_pid"]))
-        except CannotListen as error:
+            server.listen()
+        except CannotListenError as error:
+            reason = error.socketError.strerror or str(error.socketError)
             address = f"{options['host']}:{options['port']}"
             raise CommandError(
                 gettext("Can’t listen on %(address)s: %(reason)s")
-                % {"address": address, "reason": error}
+                % {"address": address, "reason": reason}
             ) from error
-
-    def _announce(self, line: str) -> None:
-        self.stdout.write(line)
-        self.stdout.flush()
+        server.run()

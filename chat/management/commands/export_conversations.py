@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext, ngettext
 
+from chat.access_reasons.actions import tell_of_export
 from chat.exports.many import (
     FORMS_OF_MANY,
     UNREADABLE,
@@ -54,10 +56,17 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(gettext("%(folder)s is no folder.") % {"folder": folder}) from error
         keys, written, refused = keys_of(chosen), [], []
-        # Who reads for others leaves a trace.
-        AuditEvent.objects.record(
-            None, "conversation.export", subject=subject, target=str(team or ""), count=len(keys)
-        )
+        # Reading for others leaves a trace. Nobody is told of an export without conversations.
+        with transaction.atomic():
+            if keys:
+                tell_of_export(None, person=subject, team=team)
+            AuditEvent.objects.record(
+                None,
+                "conversation.export",
+                subject=subject,
+                target=str(team or ""),
+                count=len(keys),
+            )
         for number, conversation in enumerate(one_by_one(keys, chosen), start=1):
             try:
                 if conversation is not None:
@@ -115,13 +124,14 @@ def _write(conversation: Conversation, folder: Path, options: dict[str, Any]) ->
     partial = path.with_name(f"{path.name}.part")
     try:
         with partial.open("wb") as file:
-            # As its owner sees it: the branch that they look at is the visible one.
+            # The visible branch is the one that the owner looks at.
             write_to(
                 file,
                 conversation.owner,
                 conversation,
                 options["format"],
                 with_files=not options["without_files"],
+                is_complete=True,
             )
         os.replace(partial, path)
     finally:

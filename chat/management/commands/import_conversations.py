@@ -20,7 +20,7 @@ from chat.imports.formats import FORMATS
 from chat.imports.report import Note, Report
 from chat.models import Team, User
 
-# Where nobody watches, a line for so many conversations.
+# Conversations per line of progress if the output is no terminal.
 PROGRESS_STEP = 500
 
 
@@ -96,14 +96,14 @@ class Command(BaseCommand):
             (created, f"{report.created:,}"),
             (gettext("Skipped (imported before)"), f"{report.skipped:,}"),
             (gettext("Skipped (empty)"), f"{report.empty:,}"),
-            (gettext("Not understood"), f"{report.unread:,}"),
+            (gettext("Couldn’t be read"), f"{report.unread:,}"),
         ]
         if report.import_id:
             lines.append((gettext("Import"), report.import_id))
         for label, value in lines:
             self.stdout.write(f"{label + ':':<28} {value}")
         self._list(gettext("Changed since they were imported; not imported again:"), report.changed)
-        self._list(gettext("Not understood:"), report.not_understood)
+        self._list(gettext("Couldn’t be read:"), report.not_understood)
         self._list(gettext("Left out:"), report.left_out)
 
     def _list(self, heading: str, notes: list[Note]) -> None:

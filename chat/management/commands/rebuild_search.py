@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.utils.translation import gettext
 
 from chat.models import Conversation
-from chat.search.sources import KINDS, backfill, clear, missing, outdated
+from chat.search.sources import KINDS, backfill, clear, missing, outdated, wait_for_writers
 
 
 class Command(BaseCommand):
@@ -31,8 +31,10 @@ class Command(BaseCommand):
             return
         if options["all"]:
             clear()
-        removed, _ = outdated().delete()
         indexed = self._backfill()
+        # Rows that changed meanwhile may have been indexed as they were before.
+        wait_for_writers()
+        removed, _ = outdated().delete()
         if options["json"]:
             self.stdout.write(json.dumps({"indexed": indexed, "removed": removed}))
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,23 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection, connections
 from django.db.migrations.loader import MigrationLoader
+from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 
 from chat.administration.keys import current_marks
-from chat.models import AuditEvent, User
+from chat.core import file_storage
+from chat.models import AuditEvent, FileContent, UnreferencedObject, User
 from chat.runs.reaper import settle_restored
 from project.backup import archive, engine_of, told_in_one_line
 from project.backup.archive import BackupError, Manifest
+from project.old_databases import TOO_OLD, is_too_old, replaced_migrations
 from project.startup import hold_data_dir
 
-# Where each key comes from, if not from its file.
+# The setting that a key comes from, if not from its file.
 KEY_SETTINGS = {"secret-key": "SECRET_KEY", "encryption-key": "ENCRYPTION_KEYS"}
+# Objects of files that are newer than the backup stay for so long, for whoever goes back to the previous
+# database.
+NEWER_OBJECTS_STAY = timedelta(days=30)
 
 
 class Command(BaseCommand):
@@ -38,18 +45,14 @@ class Command(BaseCommand):
         )
 
     def handle(self, *, file: Path, yes: bool, with_keys: bool, **options: Any) -> None:
-        lock = hold_data_dir()
-        try:
-            with told_in_one_line(file):
-                self._restore(file, yes=yes, with_keys=with_keys)
-        finally:
-            if lock is not None:
-                lock.release()
+        with hold_data_dir(), told_in_one_line(file):
+            self._restore(file, yes=yes, with_keys=with_keys)
 
     def _restore(self, path: Path, *, yes: bool, with_keys: bool) -> None:
         manifest = archive.check(path)
         refuse_other_engine(manifest)
         refuse_newer(manifest)
+        refuse_older(manifest)
         if with_keys and not manifest.has_keys:
             raise BackupError(gettext("This backup contains no keys."))
         database = settings.DATABASES["default"]
@@ -60,6 +63,7 @@ class Command(BaseCommand):
         if with_keys:
             refuse_keys_of_the_environment()
         self._confirm(manifest, yes=yes)
+        objects = known_objects()
         let_go()
         with archive.draft_beside(engine.room_for_dump(database, path)) as dump:
             archive.extract_dump(path, dump)
@@ -68,6 +72,8 @@ class Command(BaseCommand):
         if with_keys:
             take_keys(path)
         call_command("migrate", verbosity=0, interactive=False)
+        missing = restore_objects(path)
+        release_objects(objects)
         ended = settle_restored()
         # Recorded in the restored data, whose log ends with the backup.
         AuditEvent.objects.record(
@@ -88,6 +94,13 @@ class Command(BaseCommand):
                 ended,
             )
             self.stdout.write(told % {"count": ended})
+        if missing:
+            told = ngettext(
+                "%(count)d file is in the storage for files, and not in this backup. Make sure that it is there.",
+                "%(count)d files are in the storage for files, and not in this backup. Make sure that they are there.",
+                missing,
+            )
+            self.stderr.write(told % {"count": missing})
         if not with_keys and not set(manifest.key_marks) <= set(current_marks()):
             self.stderr.write(
                 gettext(
@@ -158,6 +171,7 @@ def refuse_newer(manifest: Manifest) -> None:
     """A backup of a newer version; older ones are migrated after they are restored."""
     loader = MigrationLoader(None, ignore_no_migrations=True)
     known = {f"{app}.{name}" for app, name in loader.disk_migrations}
+    known |= {f"chat.{name}" for name in replaced_migrations()}
     # The tables of an application that no longer exists do no harm.
     applications = {app for app, _ in loader.disk_migrations}
     unknown = [
@@ -173,6 +187,45 @@ def refuse_newer(manifest: Manifest) -> None:
             )
             % {"version": manifest.version, "migration": unknown[-1]}
         )
+
+
+def refuse_older(manifest: Manifest) -> None:
+    names = (name.partition(".") for name in manifest.migrations)
+    if is_too_old((app, name) for app, _, name in names):
+        raise BackupError(str(TOO_OLD))
+
+
+def known_objects() -> set[str]:
+    """The names of all objects in the storage for files that the present database knows."""
+    if UnreferencedObject._meta.db_table not in connection.introspection.table_names():
+        return set()
+    contents = FileContent.objects.filter(object_name__gt="").values_list("object_name", flat=True)
+    return {*contents, *UnreferencedObject.objects.values_list("pk", flat=True)}
+
+
+def restore_objects(path: Path) -> int:
+    """Puts the objects of a backup into the storage for files, or into the database where there is
+    none. Can be repeated. Returns the number of files whose objects are not in the backup."""
+    rows = FileContent.objects.filter(object_name__gt="")
+    wanted = set(rows.values_list("object_name", flat=True))
+    for name, body in archive.read_objects(path):
+        if name not in wanted:
+            continue
+        wanted.remove(name)
+        if file_storage.is_configured():
+            file_storage.ensure(name, body)
+        else:
+            rows.filter(object_name=name).update(body=body, object_name="")
+    return len(wanted)
+
+
+def release_objects(before: set[str]) -> None:
+    """Has the objects deleted later that only the replaced database knew."""
+    due_at = timezone.now() + NEWER_OBJECTS_STAY
+    rest = before - known_objects()
+    UnreferencedObject.objects.bulk_create(
+        (UnreferencedObject(name=name, due_at=due_at) for name in rest), batch_size=1000
+    )
 
 
 def count_people() -> int:

@@ -14,16 +14,10 @@ from chat.health.runner_probe import probing
 from chat.runs.standalone_runner import execute_until_told
 from project.startup import (
     TRY_AGAIN,
-    allow_many_files,
     configure_malloc,
     first_line,
     forget_to_collect_what_is_loaded,
-    hold_data_dir,
-    refuse_missing_migrations,
-    refuse_other_keys,
-    refuse_unknown_mode,
-    refuse_wrong_networks,
-    warn_of_renamed_settings,
+    prepared_process,
 )
 
 
@@ -31,22 +25,13 @@ class Command(BaseCommand):
     help = "Execute runs. Any number of runners can share one PostgreSQL database."
 
     def handle(self, **options: Any) -> None:
-        refuse_unknown_mode()
-        refuse_wrong_networks()
-        lock = hold_data_dir()
-        refuse_missing_migrations()
-        refuse_other_keys()
-        warn_of_renamed_settings()
-        allow_many_files()
-        forget_to_collect_what_is_loaded()
-        configure_malloc()
-        try:
-            asyncio.run(execute_until_told(is_alone=settings.IS_SQLITE, beside=[probing]))
-        except (DatabaseError, InterfaceError) as error:
-            raise CommandError(
-                gettext("The database doesn’t respond: %(error)s") % {"error": first_line(error)},
-                returncode=TRY_AGAIN,
-            ) from error
-        finally:
-            if lock is not None:
-                lock.release()
+        with prepared_process():
+            forget_to_collect_what_is_loaded()
+            configure_malloc()
+            try:
+                asyncio.run(execute_until_told(is_alone=settings.IS_SQLITE, beside=[probing]))
+            except (DatabaseError, InterfaceError) as error:
+                told = gettext("The database doesn’t respond: %(error)s")
+                raise CommandError(
+                    told % {"error": first_line(error)}, returncode=TRY_AGAIN
+                ) from error

@@ -13,21 +13,15 @@ from twisted.internet.error import CannotListenError
 from project.server.server import ConnectionLimits, Server
 from project.startup import (
     REFUSED,
-    allow_many_files,
     configure_malloc,
     forget_to_collect_what_is_loaded,
-    hold_data_dir,
+    prepared_process,
     refuse_external_runner_on_sqlite,
-    refuse_missing_migrations,
     refuse_missing_static_files,
-    refuse_other_keys,
-    refuse_unknown_mode,
     refuse_wrong_address,
-    refuse_wrong_networks,
-    warn_of_renamed_settings,
 )
 
-# What a runner may need after its drain, to interrupt runs and for a last commit on a slow
+# Seconds that a runner may need after its drain, to interrupt runs and for a last commit on a slow
 # database.
 DRAIN_MARGIN_SECONDS = 20
 # Addresses that accept messages with pictures (a new conversation, an existing one, the API), and
@@ -57,16 +51,13 @@ class Command(BaseCommand):
 
     def handle(self, *, host: str, port: int, welcome: bool, **options: Any) -> None:
         refuse_debug_in_public(host)
-        refuse_unknown_mode()
-        refuse_wrong_networks()
         refuse_external_runner_on_sqlite()
         refuse_wrong_address()
-        lock = hold_data_dir()
-        refuse_missing_migrations()
-        refuse_other_keys()
-        refuse_missing_static_files()
-        warn_of_renamed_settings()
-        allow_many_files()
+        with prepared_process():
+            refuse_missing_static_files()
+            self._serve(host, port, welcome=welcome)
+
+    def _serve(self, host: str, port: int, *, welcome: bool) -> None:
         # Imported here, because it needs the app registry.
         from project import lifespan
 
@@ -93,11 +84,7 @@ class Command(BaseCommand):
         listen(server)
         forget_to_collect_what_is_loaded()
         configure_malloc()
-        try:
-            server.run()
-        finally:
-            if lock is not None:
-                lock.release()
+        server.run()
 
 
 def words_of_welcome() -> str:
@@ -105,13 +92,16 @@ def words_of_welcome() -> str:
     from chat.accounts.actions.setup import setup_link
 
     link = setup_link()
-    address = {"address": f"{settings.SITE_URL}/", "link": link}
     told = (
-        gettext("Tributary is running at %(address)s. Set it up: %(link)s")
+        gettext("Tributary is running at %(address)s. Open this link to set it up:")
         if link
         else gettext("Tributary is running at %(address)s. Sign in to continue.")
     )
-    return f"\n{told % address}\n"
+    lines = ["", told % {"address": f"{settings.SITE_URL}/"}, ""]
+    if link:
+        edge = f"  +{'-' * (len(link) + 2)}+"
+        lines += [edge, f"  | {link} |", edge, ""]
+    return "\n".join(lines)
 
 
 def is_loopback(host: str) -> bool:
@@ -136,7 +126,7 @@ def refuse_debug_in_public(host: str) -> None:
         )
 
 
-# What to do about the common reasons.
+# Advice for the common reasons.
 REMEDIES = {
     errno.EADDRINUSE: gettext_lazy("Set PORT to a free port."),
     errno.EACCES: gettext_lazy("Set PORT to 1024 or higher."),

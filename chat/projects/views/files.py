@@ -11,7 +11,7 @@ from django.utils.translation import gettext, ngettext
 
 from chat import access
 from chat.core.errors import ActionRefused
-from chat.files.actions import read_pictures
+from chat.files.actions import read_uploads
 from chat.models import Project, StoredFile
 from chat.projects.files import add_file, remove_file
 from chat.web.decorators import post_action
@@ -30,13 +30,13 @@ def _back(
 
 @post_action(partial(access.get_project, for_write=True), _back)
 def add(request: HttpRequest, project: Project) -> HttpResponse:
-    pictures = read_pictures(request.FILES.getlist("pictures"))
-    if not pictures:
+    files = read_uploads(request.FILES.getlist("pictures"))
+    if not files:
         raise ActionRefused(gettext("Choose images first."))
-    for picture in pictures:
-        add_file(request.user, project, picture)
-    text = ngettext("%(count)d file added", "%(count)d files added", len(pictures))
-    messages.success(request, text % {"count": len(pictures)})
+    for new in files:
+        add_file(request.user, project, new)
+    text = ngettext("%(count)d file added", "%(count)d files added", len(files))
+    messages.success(request, text % {"count": len(files)})
     return _back(request, project)
 
 

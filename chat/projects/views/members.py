@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods
 
 from chat import access
 from chat.core.errors import ActionRefused
-from chat.models import Membership, Project, ProjectAccess, ProjectMember, ProjectRole, User
+from chat.models import Project, ProjectAccess, ProjectMember, ProjectRole, User
 from chat.projects import actions
 from chat.projects.effects import effect_of_adding, effect_of_removing
 from chat.projects.forms import MemberForm, RoleForm
@@ -41,7 +41,7 @@ class MemberRow:
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def members(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """Who is in the project; a POST adds somebody."""
+    """The members of the project; a POST adds somebody."""
     if request.method == "POST":
         project = access.get_project_with_members(request.user, public_id)
     else:
@@ -123,8 +123,9 @@ def _shown(user: User, public_id: UUID) -> Project:
 
 
 def _addable(project: Project) -> Any:
+    on_team = access.full_members_of(project.team_id).values("user")
     return (
-        User.objects.filter(memberships__team=project.team_id, is_active=True)
+        User.objects.filter(pk__in=on_team)
         .exclude(project_memberships__project=project)
         .order_by("name", "email")
     )
@@ -132,7 +133,7 @@ def _addable(project: Project) -> Any:
 
 def _rows(user: User, project: Project) -> tuple[Sequence[MemberRow], int]:
     """The people that are shown, and how many more there are."""
-    of_team = Membership.objects.filter(team=project.team_id, user__is_active=True)
+    of_team = access.full_members_of(project.team_id)
     if project.access == ProjectAccess.TEAM:
         found: Any = of_team.select_related("user").order_by("user__name", "pk")
     else:
@@ -191,6 +192,6 @@ def _after(request: HttpRequest, project: Project, act: Any, text: str) -> HttpR
     try:
         _shown(request.user, project.public_id)
     except Http404:
-        # Whoever has left does not see it any more.
+        # A person who has left can't open the project any more.
         return redirect("projects")
     return redirect("project_members", public_id=project.public_id)

@@ -24,7 +24,7 @@ from chat.projects.forms import NO_PROJECT, MoveBackForm, MoveForm, Place
 from chat.projects.views.questions import Names
 from chat.web.decorators import login_required
 
-# From so many projects on there is a field that looks for one.
+# The form has a search field if there are at least this many projects.
 SEARCHED_FROM = 8
 
 
@@ -40,13 +40,13 @@ def move(request: HttpRequest) -> HttpResponse:
     values = form.cleaned_data
     if not values["conversation"]:
         return refused(request, gettext("Select conversations first."), 422)
-    chosen = still_there(access.get_own_conversation, request.user, values["conversation"])
+    chosen = still_there(access.get_managed_conversation, request.user, values["conversation"])
     if not values["project"]:
         return _choose(request, chosen)
     target = None
     if values["project"] != NO_PROJECT:
         target = access.get_project(request.user, values["project"], for_write=True)
-    # Those that are there already stay as they are.
+    # Conversations that are already there stay as they are.
     chosen = [each for each in chosen if each.project != target]
     if not chosen:
         return refused(request, gettext("There is nothing to move."), 422)
@@ -135,7 +135,7 @@ def move_back(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         raise Http404(access.NOT_HERE)
     places = {place.conversation: place for place in form.cleaned_data["conversation"]}
-    chosen = still_there(access.get_own_conversation, request.user, list(places))
+    chosen = still_there(access.get_managed_conversation, request.user, list(places))
     try:
         with transaction.atomic():
             for conversation in chosen:

@@ -25,6 +25,7 @@ from chat.projects.effects import effect_of_access
 from chat.projects.forms import InstructionsForm, NewProjectForm, ProjectForm
 from chat.projects.views.questions import AccessQuestion, question_of
 from chat.web.decorators import login_required, post_action, refuse_with_message
+from chat.web.responses import form_page
 
 # The id of the form, with which the question before it is saved sends it again.
 SETTINGS_FORM = "project-settings"
@@ -33,12 +34,12 @@ SETTINGS_FORM = "project-settings"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectLine:
     project: Project
-    # Those that the reader may read.
+    # Conversations that the reader may read.
     count: int
 
 
 def conversations_in(user: User, project: Project) -> QuerySet[Conversation]:
-    return Conversation.objects.visible_to(user).filter(project=project, archived_at__isnull=True)
+    return access.visible_conversations(user).filter(project=project, archived_at__isnull=True)
 
 
 @login_required
@@ -47,7 +48,7 @@ def projects(request: HttpRequest) -> HttpResponse:
     user = request.user
     rows = access.visible_projects(user).select_related("team").order_by("name", "pk")
     counts = dict(
-        Conversation.objects.visible_to(user)
+        access.visible_conversations(user)
         .filter(project__isnull=False, archived_at__isnull=True)
         .order_by()
         .values("project")
@@ -68,9 +69,7 @@ def projects(request: HttpRequest) -> HttpResponse:
 def new(request: HttpRequest) -> HttpResponse:
     teams = access.writable_teams(request.user)
     if not teams:
-        raise PermissionDenied(
-            gettext("You have read-only access. Ask a team owner for write access.")
-        )
+        raise PermissionDenied(access.without_team_text(request.user))
     form = NewProjectForm(request.POST or None, teams=teams)
     if form.is_valid():
         values = dict(form.cleaned_data)
@@ -82,9 +81,7 @@ def new(request: HttpRequest) -> HttpResponse:
             is_for_members = made.access == ProjectAccess.MEMBERS
             address = "project_members" if is_for_members else "project"
             return redirect(address, public_id=made.public_id)
-    context = {"form": form, "sidebar_page": "projects"}
-    status = 422 if form.is_bound else 200
-    return render(request, "projects/new.html", context, status=status)
+    return form_page(request, "projects/new.html", form, sidebar_page="projects")
 
 
 @login_required
@@ -127,7 +124,7 @@ def project_page(
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def instructions(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    """What every answer in the project is told. Readers read it, managers change it."""
+    """The project's instructions for every answer. Readers read them, managers change them."""
     is_post = request.method == "POST"
     shown = access.get_project(request.user, public_id, for_manage=is_post)
     initial = {"instructions": shown.instructions}

@@ -27,7 +27,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessQuestion:
-    """What `projects/_access_question.html` asks. The answer is sent with the form ``form_id`` of the
+    """The question of `projects/_access_question.html`. The answer is sent with the form ``form_id`` of the
     page, or with one that has the ``fields`` and goes to ``action``; it ``confirms`` what was asked."""
 
     title: str
@@ -36,7 +36,7 @@ class AccessQuestion:
     losing: Names
     conversations: Sequence[Conversation]
     count: int
-    # Whoever doesn't read the project isn't told what, or how much, is in it.
+    # If false, neither the titles nor the number of the conversations is shown.
     is_reader: bool
     confirms: str = "1"
     form_id: str = ""

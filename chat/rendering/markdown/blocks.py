@@ -27,14 +27,14 @@ from chat.rendering.safety import reveal
 # Blocks per section: the browser skips layout and paint of the sections that nobody sees.
 SECTION_BLOCKS = 40
 # A longer open block is divided: the browser morphs all of an element whose end changes, and a block that
-# the parser has to read as a whole takes 3 ms for so much.
+# the parser has to read as a whole takes 3 ms at this length.
 OPEN_CHARACTERS = 4096
 # A tail of this length is searched although no line looks like its end.
 FIRST_SEARCH = 4 * OPEN_CHARACTERS
-# How much a long tail must grow before it is searched again in vain. The fourth root of four:
-# four times the text then costs four times the searching, whatever the length.
+# The growth of a long tail after a vain search before the next one: four times the text then costs
+# four times the searching.
 GROWTH = 2**0.5
-# A short tail is searched in vain so often before it must grow as well: its lines may be of one
+# A short tail is searched in vain this often before it must grow as well: its lines may be of one
 # letter each, and look like the beginning of something else.
 VAIN_SEARCHES = 8
 
@@ -50,8 +50,8 @@ Mark = tuple[int, str]
 
 
 class Block:
-    """A closed top-level block. Once it is HTML it forgets what it was made from: a live answer has
-    hundreds of them."""
+    """A closed top-level block. It drops its source once it is HTML, because a live answer has
+    hundreds."""
 
     __slots__ = ("_html", "_origin")
 
@@ -215,7 +215,7 @@ class OpenBlock:
         return front, html
 
     def _cut(self, text: str) -> int:
-        """A place where the loose text reads well when it is torn apart."""
+        """A good place to divide the loose text."""
         if self.kind in ("bullet_list_open", "ordered_list_open"):
             starts = [m.start() for m in re.finditer(rf"^{_LIST_ITEM.pattern}", text, re.MULTILINE)]
             if starts and starts[-1] > 0:

@@ -1,4 +1,4 @@
-"""Where a long text is cut, so that a page shows its beginning and slices bring the rest."""
+"""The cuts of a long text: a page shows its beginning, and slices bring the rest."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from chat.rendering.markdown.renderer import Outline
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where the part of a text that is shown ends, in characters of its source.
+    """The end of the part of a text that is shown, in characters of its source.
 
-    From ``head`` to ``head_end`` are the lines without which a slice that begins at ``at`` would
-    mean something else: the head of the table that it goes on with, or the fence of the code.
+    From ``head`` to ``head_end`` are the lines that a slice from ``at`` needs before it: the head
+    of its table, or the fence of its code.
     """
 
     at: int
@@ -28,7 +28,7 @@ def place_to_tear(text: str) -> int:
 
 
 def head_of(found: Outline, start: int) -> tuple[int, int]:
-    """Where the lines stand that a slice behind this text needs before it."""
+    """The position of the lines that a slice behind this text needs before it."""
     last = found.spans[-1] if found.spans else None
     lines = {"fence": 1, "table_open": 2}.get(last.kind, 0) if last else 0
     if last is None or not lines:

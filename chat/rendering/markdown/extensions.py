@@ -18,7 +18,7 @@ from markdown_it.token import Token
 # environment: more text may make all that follows it one formula.
 UNCLOSED = "unclosed_formula"
 
-# Longer than any that a person reads. Text behind an opening that nothing closes waits no longer.
+# Longer than any formula. Text behind an opening that nothing closes waits no longer than this.
 MAX_CHARACTERS = 4096
 
 # Each stops at the next mark of its kind, so that many openings cost no more than their text.
@@ -35,7 +35,7 @@ _WORD_BETWEEN_SPACES = re.compile(r"(?:^|\s)[^\W\d_]{2,}(?:\s|$)")
 
 
 def _is_formula(content: str, opening: str) -> bool:
-    """Not "5 and 10" between two prices, nor brackets that somebody escaped."""
+    """False for "5 and 10" between two prices, and for brackets that somebody escaped."""
     if _TEX_SIGN.search(content):
         return True
     is_prose = _WORD_BETWEEN_SPACES.search(content.strip()) and " " in content.strip()
@@ -139,22 +139,23 @@ def with_formulas(md: MarkdownIt) -> MarkdownIt:
 # Footnotes in Markdown: ``text[^1]`` and ``[^1]: what is said about it``.
 #
 # A definition may come long after its marks, so both stay as they are written while a text grows.
-# When it is complete, marks become numbers in the order of their first use, and the definitions that
-# they name move into a list at the end. What has no counterpart stays as it is written, so nothing
-# is ever lost. A definition goes on in lines that follow it and in paragraphs that are indented.
+# When it is complete, marks become numbers in the order of their first use, and the definitions
+# that they name move into a list at the end. Marks and definitions without a counterpart stay
+# unchanged, so nothing is lost. A definition goes on in lines that follow it and in paragraphs that
+# are indented.
 
 # The kind of the block that a definition is.
 DEFINITION = "note_definition_open"
-# A block of the list holds so many, so that a frame stays small however many there are.
+# Notes in one block of the list, so that a frame stays small however many there are.
 NOTES_OF_A_BLOCK = 20
-# And a note leads back to so many of its marks.
+# Marks that a note links back to.
 SHOWN_PLACES = 20
 
 _LABEL = r"\[\^([^\s\[\]]{1,100})\]"
 _MARK = re.compile(_LABEL)
 _DEFINITION = re.compile(rf"[ ]{{0,3}}{_LABEL}:[ \t]*")
 _INDENT = re.compile(r"(?m)^(?: {4}| {0,3}\t)")
-# What `_render` makes of a mark. Nothing else becomes this element.
+# The element that `_render` makes of a mark, and of nothing else.
 _DRAFT = re.compile(r"<sup>(\d+)</sup>")
 
 
@@ -195,7 +196,7 @@ class Notes:
         return self._indexes.get(label.casefold())
 
     def marks(self) -> "Marks":
-        """For the next block, whose marks have places of their own."""
+        """The marks of the next block, which have places of their own."""
         self._blocks += 1
         return Marks(self, self._blocks)
 

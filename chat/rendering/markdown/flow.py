@@ -1,7 +1,7 @@
 """Growing Markdown, block by block.
 
-What closes when depends on the text of each event alone, never on time or frames, so that every
-viewer's page comes out the same. HTML is made when somebody asks for it.
+The end of a block depends only on the text of each event, never on time or frames, so that all
+viewers get the same page. HTML is rendered on demand.
 """
 
 import re
@@ -33,17 +33,24 @@ from chat.rendering.markdown.parser import References
 from chat.rendering.markdown.renderer import Outline, Span, clean_source, outline
 from chat.rendering.parts import PIECE_CHARACTERS, Part, Patches, Piece
 
-# So much of a text stands in a page; the rest comes on request, in slices. A block is cut as well:
-# a table of 50,000 characters takes a second. Code takes a tenth of that, and is better whole.
+# Characters of a text in a page; the rest comes on request, in slices. A block is cut as well: a
+# table of 50,000 characters takes a second. Code takes a tenth of that, and is better whole.
 PAGE_CHARACTERS = 150_000
 SLICE_CHARACTERS = 100_000
 BLOCK_CHARACTERS = 50_000
 CODE_CHARACTERS = 100_000
-# Sources may come after the end of a text, each with a mark in it. So many characters are rendered
-# again for them, all together: 100 marks in an answer of three pages, 6 in the longest text.
+# Sources may arrive after the end of a text, each with a mark in it. At most this many characters
+# are rendered again for them: 100 marks in an answer of three pages, 6 in the longest text.
 LATE_CHARACTERS = 1_000_000
-# What begins a slice that goes on with a block, in the source: no more than this of it.
+# Characters of a block's source that are repeated at the beginning of a slice that continues it.
 _HEAD_CHARACTERS = 4096
+
+
+class Unrendered:
+    """Characters of which HTML is made when somebody asks for it."""
+
+    def __init__(self) -> None:
+        self.characters = 0
 
 
 class OpenPart:
@@ -72,7 +79,7 @@ class Flow(Part):
         self._limit = limit or PAGE_CHARACTERS
         self._taken = 0
         self._cut: Cut | None = None
-        # Without the rest, as nobody can ask for it.
+        # If true, the rest is dropped, because nobody can ask for it.
         self.is_inline = False
         # Whether what is behind the cut is kept, for `slice`.
         self.keeps_rest = True
@@ -96,6 +103,7 @@ class Flow(Part):
         self._replaced_seq = 0
         self._is_compared = True
         self._late_characters = 0
+        self.unrendered = Unrendered()
 
     # --- events -------------------------------------------------------------------------
 
@@ -106,8 +114,8 @@ class Flow(Part):
             self._take_what_is_shown(text, seq)
         self.touch(seq)
 
-    def end(self, seq: int) -> None:
-        """Close what is open. Once more after further text is fine."""
+    def finish(self, seq: int) -> None:
+        """Closes open blocks. May be called again after further text."""
         if self._ends_in_return:
             self._ends_in_return = False
             self._add_source("\n")
@@ -115,7 +123,7 @@ class Flow(Part):
         self._close_all(seq)
         self._start_over("", seq)
         self._ended_seq = seq
-        self._is_compared = False
+        self._will_compare()
         self.touch(seq)
 
     def words(self) -> int:
@@ -125,9 +133,9 @@ class Flow(Part):
         return self._length
 
     def mark(self, offset: int, html: str, seq: int) -> bool:
-        """Puts HTML of ours behind so many characters, when the text is complete: what is closed
-        is not sent again for each. A text that has ended is sent once more. False where there is no
-        such place, or where too much was rendered again already."""
+        """Puts our own HTML after this many characters once the text is complete, so that closed
+        blocks are not sent again for each mark. A complete text is sent once more. False if there
+        is no such place, or if too much was already rendered again."""
         if not 0 < offset <= self._length:
             return False
         if self._ended_seq:
@@ -135,7 +143,7 @@ class Flow(Part):
             if self._late_characters > LATE_CHARACTERS:
                 return False
             self._ended_seq = seq
-            self._is_compared = False
+            self._will_compare()
             self.touch(seq)
         self._marks.append((offset, html))
         return True
@@ -154,15 +162,15 @@ class Flow(Part):
         """Takes text that is not kept."""
 
     def _whole_newlines(self, text: str) -> str:
-        """One kind of newline, also where CR and LF come in different events."""
+        """The text with one kind of newline, also if CR and LF come in different events."""
         if self._ends_in_return:
             text = "\r" + text
         self._ends_in_return = text.endswith("\r")
         return clean_source(text[:-1] if self._ends_in_return else text)
 
     def _take_what_is_shown(self, text: str, seq: int) -> None:
-        """The same place ends what is shown, however the text came in: it is taken up to where it
-        may be, and looked at there."""
+        """Takes the text up to the possible end of the shown part, so that the end doesn't depend
+        on how the text is split into events."""
         while text and self._cut is None:
             room = min(self._limit - self._taken, self._block_limit - self.open_length)
             self._taken += len(text[:room])
@@ -179,6 +187,11 @@ class Flow(Part):
         return self._open.length if self._fence is None else self._fence.length
 
     @property
+    def unsettled_length(self) -> int:
+        """Characters of the open block that each change renders again."""
+        return self._open.html.unsettled_length if self._fence is None else 0
+
+    @property
     def is_in_code(self) -> bool:
         """Whether what comes next is inside a block of code."""
         return self._fence is not None
@@ -192,7 +205,7 @@ class Flow(Part):
         return BLOCK_CHARACTERS if self._fence is None else CODE_CHARACTERS
 
     def _end_here(self, seq: int) -> None:
-        """What does not fit belongs to the rest: a whole block where there are others before it."""
+        """Moves text that does not fit to the rest: a whole block if there are others before it."""
         text = self._open_text()
         is_torn = not self._blocks or len(text) >= self._block_limit
         shown = text[: place_to_tear(text)] if is_torn else ""
@@ -250,7 +263,7 @@ class Flow(Part):
         return (may_end and is_due) or (is_sure and not self._open.has_failed)
 
     def _search(self, seq: int) -> None:
-        """Close every block but the last, which further lines may still change."""
+        """Closes all blocks but the last, which further lines may still change."""
         text = self._open.text()
         whole = text.rfind("\n") + 1
         found = outline(text[:whole], self._references.scope())
@@ -310,8 +323,13 @@ class Flow(Part):
             self._close_source(found.source(span), seq)
 
     def _close_source(self, source: str, seq: int) -> None:
+        self.unrendered.characters += len(source)
         self._blocks.append(Block(source, self._references.scope()))
         self._block_seqs.append(seq)
+
+    def _will_compare(self) -> None:
+        self._is_compared = False
+        self.unrendered.characters += self._taken
 
     def _compare(self) -> None:
         """At the end: a link that was defined after its use changes earlier blocks, notes find
@@ -336,8 +354,8 @@ class Flow(Part):
     # --- the rest of a long text ------------------------------------------------------------
 
     def slice(self, name: str) -> SafeString | None:
-        """What stands behind a cut, up to the next one. ``name``: as the page asks for it, the id
-        of the part. ``None``: not of this text. Links whose addresses are defined elsewhere in the
+        """The text behind a cut, up to the next one. ``name`` is the id of the part, as the page asks
+        for it. ``None`` if it is not of this text. Links whose addresses are defined elsewhere in the
         text stay as they are written."""
         asked = re.fullmatch(rf"{re.escape(self.id)}-(\d{{1,9}})-(\d{{1,9}})-(\d{{1,9}})", name)
         if asked is None:
@@ -349,7 +367,6 @@ class Flow(Part):
         return safe(html + (self._rest(after) if after else ""))
 
     def slices(self) -> Iterator[str]:
-        """All of the rest, as HTML."""
         cut = self._cut
         while cut is not None:
             html, cut = self._slice(cut)
@@ -360,7 +377,7 @@ class Flow(Part):
         head = source[cut.head : min(cut.head_end, cut.head + _HEAD_CHARACTERS)]
         part = Flow(f"{self._prefix}-m{cut.at}", 0, SLICE_CHARACTERS)
         part.feed(head + source[cut.at :], 0)
-        part.end(0)
+        part.finish(0)
         part._compare()
         return part._sections_from(0), part._cut and behind(cut, len(head), part._cut)
 
@@ -432,7 +449,7 @@ class Flow(Part):
             patches.replace(f"{self._prefix}-closed", self._sections_from(0))
             return
         first = bisect_right(self._block_seqs, since)
-        # What closes was open until now, and its HTML begins as it did.
+        # A block that closes was open until now, and its HTML begins as it did.
         like = f"{self._prefix}-open"
         number, inside = divmod(first, SECTION_BLOCKS)
         if inside:

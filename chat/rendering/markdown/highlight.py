@@ -12,7 +12,7 @@ from pygments.util import ClassNotFound
 # Lexers are regular expressions of very different care; beyond this size colour is not worth the risk.
 MAX_CHARACTERS = 50_000
 
-# What people paste. A closed list, because the language name is the model's and each of the
+# Languages that people paste. A closed list, because the language name is the model's and each of the
 # several hundred other lexers is one more way to spend a processor on hostile text.
 LANGUAGES = {
     *("bash", "sh", "shell", "zsh", "console", "shell-session", "powershell", "ps1", "batch"),
@@ -27,7 +27,7 @@ LANGUAGES = {
     *("markdown", "md", "rst", "latex", "tex", "http", "vim", "asm", "nasm", "solidity", "awk"),
 }
 
-# What a file ends in, and the languages that are not their own ending.
+# Endings of file names, for languages that are not their own ending.
 _LANGUAGES_BY_ENDING = (
     *(("sh", "bash shell zsh console shell-session"), ("ps1", "powershell"), ("bat", "batch")),
     *(("py", "python python3 pycon"), ("js", "javascript"), ("ts", "typescript")),
@@ -48,7 +48,7 @@ _BETWEEN_NAMES = re.compile(r"[\s=\"'{}:,/\\]+")
 
 
 def file_name(label: str) -> str:
-    """What to call the code under this label: the name it gives itself, or ``code`` and an ending."""
+    """The file name of code with this label: the name in the label, or ``code`` and an ending."""
     words = _BETWEEN_NAMES.split(label)
     named = next((word for word in words if _FILE_NAME.fullmatch(word)), None)
     if named is not None:

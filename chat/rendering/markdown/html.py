@@ -35,8 +35,8 @@ _TAGS = {
         "sup",
     ),
 }
-# Not their containers: a list's own direction never sees the text of entries that have theirs, but
-# browsers look for it through all entries, again at each insertion (9 s for 8,000 rows of a table).
+# Containers have no direction: it never sees the text of entries that have their own, but browsers
+# look for it through all entries, again at each insertion (9 s for 8,000 rows of a table).
 _DIRECTED = ("p", "h1", "h2", "h3", "h4", "h5", "h6", "li", "th", "td")
 _LANGUAGE_CLASS = re.compile(r"language-[a-z0-9+#-]{1,30}")
 _ALIGNMENT = {"text-align:left": "left", "text-align:right": "right", "text-align:center": "center"}
@@ -61,7 +61,7 @@ def clean(html: str) -> str:
 
 @lru_cache(maxsize=8)
 def _cleaner(language: str | None) -> nh3.Cleaner:
-    """It sets one label, so there is one cleaner for each language."""
+    """The cleaner of one language, because it sets a label."""
     return nh3.Cleaner(
         tags=_TAGS,
         clean_content_tags=set(),
@@ -124,8 +124,8 @@ def _copy_button() -> str:
 
 
 def code_open(label: str, file: str = "") -> str:
-    """The beginning of a code block, up to where the code's own element begins. What is wider than
-    the page is scrolled by keyboard as well: here, and in tables.
+    """The beginning of a code block, up to where the code's own element begins. Code and tables
+    that are wider than the page can be scrolled by keyboard, too.
 
     ``file``: what it is called when somebody keeps it; without one it is not offered.
     """

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 
+from chat.rendering.markdown.cjk import ADDRESS_ENDS, CJK
 from chat.rendering.markdown.html import clean
 from chat.rendering.safety import reveal
 
@@ -23,34 +24,36 @@ _INSIDE_WORD = r"(?<=[^\W_])_+(?=[^\W_])"
 _WORDS = rf"(?:(?:{PLAIN}| )++|:(?!/)|{_INSIDE_WORD})"
 # Nothing that is read here has a "<", so nothing could become an element, were it not escaped.
 _CODE = r"(?<!`)`(?!`| )(?:[^`<\s\x00-\x1f\x7f-\x9f]| )++`(?!`)"
-# A mark of emphasis follows nothing, a space or a parenthesis, so that it cannot close another one.
+# A mark of emphasis follows nothing, a space or a parenthesis, so that no letter can keep it from opening.
 _BEFORE = r"(?<![^ (])"
+# Addresses and stars also follow a letter or a mark of a script without spaces between words.
+_BEFORE_UNSPACED = rf"(?<![^ ({CJK}])"
 _EMPHASIZED = rf"(?! )(?:{_WORDS}|{_CODE})++(?<! )"
 _HOST = r"[a-z0-9]+(?:-+[a-z0-9]+)*+"
 # Names in xn-- are shown in another form than they are written.
 _ADDRESS = (
-    rf"https?://(?!\S*xn--){_HOST}(?:\.{_HOST})*+"
+    rf"https?://(?![^\s{ADDRESS_ENDS}]*xn--){_HOST}(?:\.{_HOST})*+"
     r"(?:/(?:[A-Za-z0-9/]|[_-]+(?=[A-Za-z0-9/])|\.(?=[A-Za-z0-9]))*+)?"
 )
 _LABEL = rf"(?! )(?:(?:{PLAIN}| )++|{_INSIDE_WORD})++(?<! )"
 
 
-def _emphasis(name: str, mark: str) -> str:
-    """The pattern of text between two marks. Nothing that may follow makes the second one open another."""
+def _emphasis(name: str, mark: str, *, before: str = _BEFORE, after: str = "") -> str:
+    """The pattern of text between two marks. Nothing that may follow keeps the second one from closing."""
     after_word = rf"(?<=[^\W_]{mark})(?=[ .,;:!?)…]|\Z)"
     return (
-        rf"{_BEFORE}{mark}(?!{mark[:2]})(?P<{name}>{_EMPHASIZED}){mark}(?!{mark[:2]})"
-        rf"(?:{after_word}|(?= |\Z))"
+        rf"{before}{mark}(?!{mark[:2]})(?P<{name}>{_EMPHASIZED}){mark}(?!{mark[:2]})"
+        rf"(?:{after_word}|(?=[ {after}]|\Z))"
     )
 
 
 _UNIT = re.compile(
     "|".join(
         (
-            rf"{_BEFORE}(?P<address>{_ADDRESS})(?=[ )]|[.,;!?](?: |\Z)|\Z)",
+            rf"{_BEFORE_UNSPACED}(?P<address>{_ADDRESS})(?=[ ){ADDRESS_ENDS}]|[.,;!?](?: |\Z)|\Z)",
             rf"(?P<text>{_WORDS}++)",
-            _emphasis("strong", r"\*\*"),
-            _emphasis("em", r"\*"),
+            _emphasis("strong", r"\*\*", before=_BEFORE_UNSPACED, after=CJK),
+            _emphasis("em", r"\*", before=_BEFORE_UNSPACED, after=CJK),
             _emphasis("underscored", "_"),
             rf"(?P<code>{_CODE})",
             rf"(?<![!\]])\[(?P<label>{_LABEL})\]\((?P<to>{_ADDRESS})\)",
@@ -62,11 +65,13 @@ _UNIT = re.compile(
 )
 # The beginnings of constructs, which are shown as they are written until their end comes.
 _OPEN = re.compile(
-    rf"(?:(?:\*{{1,3}}|_{{1,3}}|~~|`|\$|\[\^?){_WORDS}*+|{_BEFORE}https?:/{{0,2}}"
+    rf"(?:(?:\*{{1,3}}|_{{1,3}}|~~|`|\$|\[\^?){_WORDS}*+|{_BEFORE_UNSPACED}https?:/{{0,2}}"
     rf"|(?<!!)(?P<before>\[{_LABEL}\](?:\((?:(?:h|ht|htt|https?|https?:/{{0,2}})(?=\Z))?+)?+)"
     rf"(?P<to>(?<=\(){_ADDRESS})?+)\Z"
 )
 _DOMAIN = re.compile(r"[\w-]\.[a-z]{2,}", re.IGNORECASE)
+# Words up to the last of them.
+_WORDS_BEFORE = re.compile(rf".*[ ({CJK}]")
 # Scripts without spaces between words.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
@@ -76,9 +81,9 @@ _SAMPLE_LINK = "https://example.org/"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """``html`` is the line as it stands. What may follow in the line leaves the first ``settled``
-    characters of the source and ``settled_html`` of the HTML as they are. ``is_open``: it ends
-    with something that waits for its other end."""
+    """``html`` is the line so far. Text that follows in the line never changes the first
+    ``settled`` characters of the source and ``settled_html`` of the HTML. ``is_open``: its last
+    mark is not closed."""
 
     html: str
     settled: int
@@ -133,7 +138,8 @@ class _Reader:
         """Adds words up to an address that begins with the last of them. Returns where they end."""
         words = self._text[at:end]
         if self._text.startswith(":/", end):
-            words = words[: max(words.rfind(" "), words.rfind("(")) + 1]
+            before = _WORDS_BEFORE.match(words)
+            words = before[0] if before is not None else ""
             end = at + len(words)
         if self._is_settling:
             self._settle(words, at)

@@ -138,7 +138,7 @@ def beginning_of(text: str) -> Beginning | None:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Simple lines as HTML. What may follow leaves the first ``settled`` characters as they are, which
+    """Simple lines as HTML. Text that follows never changes the first ``settled`` characters, which
     ``settled_html`` shows, and after which the text is in ``settled_leaf``."""
 
     settled_html: str

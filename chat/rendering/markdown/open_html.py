@@ -102,6 +102,11 @@ class OpenHtml:
         """Nobody asks for HTML of the latest text any more, only for what pages hold of this."""
         self._news = []
 
+    @property
+    def unsettled_length(self) -> int:
+        """Characters that each change renders again."""
+        return len(self._rest)
+
     # --- the HTML ---------------------------------------------------------------------------
 
     def html(self) -> str:
@@ -126,7 +131,7 @@ class OpenHtml:
         if not count:
             units = self._frozen_units + utf16_length(self._shown)
             return self._frozen_length + len(self._shown), units
-        # Both lengths are of the same place, so the shortest is the shortest of both.
+        # Both lengths of a pair are of the same place, so the smallest pair is the smallest in both.
         return min(self._kept[-count:]) if count <= len(self._kept) else (0, 0)
 
     def _update(self) -> None:
@@ -236,7 +241,7 @@ class OpenHtml:
         self._freeze(beginning.html, len(self._rest) - len(text) + beginning.mark)
         return beginning.leaf
 
-    # What the parser renders behind a skeleton.
+    # HTML that the parser renders behind a skeleton.
 
     def _render_behind(self, leaf: Leaf) -> str | None:
         before = before_rest(leaf.skeleton)
@@ -322,15 +327,15 @@ class OpenHtml:
 
     def _render_rows(self, rows: Rows) -> str | None:
         *complete, last = self._rest.split("\n")
-        html = [rows.render(line) for line in complete]
+        html = rows.add(complete)
         is_shown = bool(last.strip()) and not MARKS_ONLY.fullmatch(last)
         row = rows.render(last) if is_shown else ""
-        if None in html or row is None:
+        if html is None or row is None:
             return None
         if html:
             begin = "" if self._has_body else BODY
             self._has_body = True
-            self._freeze(begin + "".join(filter(None, html)), len(self._rest) - len(last))
+            self._freeze(begin + html, len(self._rest) - len(last))
         if self._has_body:
             return row + CLOSING_OF_BODY
         return f"{BODY}{row}{CLOSING_OF_BODY}" if row else CLOSING

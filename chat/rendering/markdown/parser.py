@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.utils.translation import gettext
-from linkify_it import LinkifyIt
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import unescapeAll
 from markdown_it.rules_core import StateCore, linkify
@@ -13,7 +12,9 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.rules_inline import linkify as linkify_inline
 from markdown_it.token import Token
 
+from chat.rendering.markdown.cjk import Addresses, with_cjk_emphasis
 from chat.rendering.markdown.extensions import Marks, Notes, with_formulas, with_notes
+from chat.rendering.markdown.tables import IN_CELL, with_tables
 from chat.rendering.safety import host_of, is_safe_link, reveal, reveal_direction
 
 # Deeper than any person writes; the parser drops what lies deeper, which `is_complete` catches.
@@ -22,8 +23,8 @@ MAX_NESTING = 100
 # bracket and delimiter searches are not linear.
 MAX_INLINE_CHARACTERS = 64 * 1024
 # The search for a link's end is quadratic in open brackets, that for addresses in their marks;
-# characters times one of them beyond this (up to 0.4 seconds) is no text that anybody wrote.
-MAX_LINK_WORK = 100_000_000
+# characters times one of them beyond this (up to 0.1 seconds) is no text that anybody wrote.
+MAX_LINK_WORK = 10_000_000
 
 
 # --- link references --------------------------------------------------------------------
@@ -49,13 +50,13 @@ class References:
 
 @dataclass(slots=True)
 class Scope:
-    """The definitions known at one moment. What comes later never changes what it answers,
-    so a block may be rendered late. It has the part of a dict that the parser uses."""
+    """The definitions known at one moment. Later ones never change it, so a block may be rendered
+    late. It has the part of a dict that the parser uses."""
 
     references: References
     size: int
     own: dict[str, dict[str, Any]] = field(default_factory=dict)
-    # Of a block of a complete text; without, marks of notes stay as they are written.
+    # Set for a block of a complete text; if None, marks of notes stay as they are written.
     marks: Marks | None = None
 
     @property
@@ -97,9 +98,13 @@ def _is_too_much(content: str) -> bool:
 
 
 def _parse_inline(state: StateCore) -> None:
+    before = ""
     for token in state.tokens:
+        kind, before = before, token.type
         if token.type != "inline":
             continue
+        # Text that is parsed without its block is that of a cell.
+        state.env[IN_CELL] = state.inlineMode or kind in ("th_open", "td_open")
         if _is_too_much(token.content):
             token.children = [_text(token.content)]
             continue
@@ -244,21 +249,22 @@ def _address_in_line(state: StateInline, silent: bool) -> bool:
     return state.src[state.pos] == ":" and linkify_inline(state, silent)
 
 
-def _addresses() -> LinkifyIt:
+def _addresses() -> Addresses:
     """Finds web addresses with their scheme, and mail addresses. Answers are full of names like
     ``README.md`` and ``asyncio.run``, which are no hosts."""
-    found = LinkifyIt(options={"fuzzy_link": False, "fuzzy_ip": False, "fuzzy_email": True})
-    return found.add("//", None).add("ftp:", None)
+    found = Addresses(options={"fuzzy_link": False, "fuzzy_ip": False, "fuzzy_email": True})
+    found.add("//", None).add("ftp:", None)
+    return found
 
 
 def _parser() -> MarkdownIt:
     options = {"html": False, "linkify": True, "typographer": False, "store_labels": True}
     md = MarkdownIt("commonmark", {**options, "maxNesting": MAX_NESTING, "xhtmlOut": False})
-    md.enable(["table", "strikethrough", "linkify"])
+    md.enable(["strikethrough", "linkify"])
     md.linkify = _addresses()
     md.inline.ruler.at("linkify", _address_in_line)
     md.validateLink = is_safe_link  # type: ignore[method-assign]
-    return with_notes(with_formulas(md))
+    return with_cjk_emphasis(with_tables(with_notes(with_formulas(md))))
 
 
 def _full_parser() -> MarkdownIt:
@@ -278,7 +284,7 @@ def _full_parser() -> MarkdownIt:
 
 
 def _block_parser() -> MarkdownIt:
-    """Only the block structure: a fifth of the cost, and all that `outline` needs."""
+    """A parser of the block structure: a fifth of the cost, and all that `outline` needs."""
     md = _parser()
     md.core.ruler.enableOnly(["normalize", "block"])
     return md

@@ -19,11 +19,11 @@ from chat.rendering.markdown.renderer import (
     render_whole,
 )
 
-# Also tags with ">" in an attribute, which the cleaner lets pass.
+# Matches tags with ">" in an attribute, too, which the cleaner lets pass.
 _TAG = re.compile(r'(<(?:"[^"]*"|[^">])*>)')
 # The address of a link is syntax; its letters must not be taken for those behind it.
 _ADDRESS = re.compile(r"(?<=\]\()[^\s()]+")
-# So many characters find their place again. Fewer are found where a text begins, or nearby.
+# This many characters find their place anywhere; fewer only at the beginning of a text, or nearby.
 _SURE = 4
 _WINDOWS = (8, _SURE, 2, 1)
 _FAR, _NEAR = 4096, 16
@@ -34,7 +34,7 @@ Show = Callable[[int, str], str]
 
 def render_ranges(pieces: list[str], prefix: str, show: Show) -> str:
     """The Markdown that the pieces make together as safe HTML, with what is shown of each piece as
-    ``show`` says, which escapes it. What is only syntax is not shown."""
+    ``show`` says, which escapes it. Syntax is not shown."""
     cleaned = _cleaned(pieces)
     ends: list[int] = []
     for piece in cleaned:

@@ -43,7 +43,7 @@ def _letters(text: str) -> str:
 
 
 def _shown(html: str) -> str:
-    """What a reader can get at: the text, the addresses and the titles."""
+    """The parts of the HTML that a reader can get at: the text, the addresses and the titles."""
     told = [value for tag in _TAG.findall(html) for value in _TOLD.findall(tag)]
     return unescape(_TAG.sub(" ", html) + " ".join(told))
 
@@ -62,6 +62,8 @@ def _spelled(token: Token) -> str:
         return "x" if "checked" in token.attrs else ""
     if token.type == "note_mark":
         return token.content
+    if token.type == "hardbreak":
+        return token.markup
     if token.type in ("link_open", "image"):
         address = str(token.attrs.get("href", ""))
         return f"{token.meta.get('label', '')} {unquote(address)} {full_parser.normalizeLinkText(address)}"
@@ -77,10 +79,10 @@ def _syntax(tokens: list[Token], env: dict[str, Any]) -> str:
 
 def _is_complete(source: str, html: str, tokens: list[Token], env: dict[str, Any]) -> bool:
     """Whether every letter and digit of the source arrived: the parser drops what is nested too
-    deep, and cells beyond a table's width, without a word."""
+    deep without a word."""
     shown = _shown(html)
     written, arrived = _letters(source), _letters(shown)
-    # Most often all of them, in their order; counting costs much more than comparing.
+    # Comparing comes first: most often all are there in order, and counting costs much more.
     if written == arrived or not Counter(written) - Counter(arrived):
         return True
     # Entities (&eacute;) are letters of the source that turn into others.

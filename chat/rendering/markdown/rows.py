@@ -3,11 +3,11 @@
 from functools import lru_cache
 
 from markdown_it.common.utils import mdTrim
-from markdown_it.rules_block.table import escapedSplit
 
 from chat.rendering.markdown.inline import read_line
 from chat.rendering.markdown.parser import References, Scope
 from chat.rendering.markdown.renderer import render_cell, render_growing
+from chat.rendering.markdown.tables import BREAK, MOST_EMPTY_CELLS, cells_of, fitted
 
 BODY = "<tbody>\n"
 CLOSING = "</table></div>"
@@ -20,13 +20,38 @@ class Rows:
     def __init__(self, head: str, scope: Scope) -> None:
         self._pieces = _row_pieces(head)
         self._scope = scope
+        self._empty_cells = 0
+
+    def add(self, lines: list[str]) -> str | None:
+        """Rows that are complete. None where a line may be something else, or is no part of the table."""
+        html: list[str] = []
+        for line in lines:
+            cells = self._cells(line)
+            row = self._row(cells)
+            if row is None:
+                return None
+            html.append(row)
+            self._empty_cells += self._width - len(cells)
+        return "".join(html)
 
     def render(self, line: str) -> str | None:
-        """A row, or its beginning. None where the line may be something else, or loses a cell."""
-        width = len(self._pieces) - 1
-        cells = _cells(line) if line.startswith("|") else []
-        if not cells or len(cells) > width or width < 1:
+        """The HTML as from `add`, for a row that may go on."""
+        return self._row(self._cells(line))
+
+    @property
+    def _width(self) -> int:
+        return len(self._pieces) - 1
+
+    def _cells(self, line: str) -> list[str]:
+        cells = cells_of(line) if self._width and line.startswith("|") else []
+        is_too_empty = self._empty_cells + self._width - len(cells) > MOST_EMPTY_CELLS
+        return [] if is_too_empty else cells
+
+    def _row(self, cells: list[str]) -> str | None:
+        if not cells:
             return None
+        width = self._width
+        cells = fitted(cells, width)
         rendered = [self._cell(mdTrim(cell)) for cell in cells] + [""] * (width - len(cells))
         first, *others = self._pieces
         html = [first]
@@ -37,8 +62,16 @@ class Rows:
         return "".join(html)
 
     def _cell(self, text: str) -> str | None:
-        line = read_line(text, has_references=self._scope.has_references)
-        return line.html if line is not None else render_cell(text, self._scope)
+        lines: list[str] = []
+        is_open = False
+        for piece in BREAK.split(text):
+            line = read_line(piece, has_references=self._scope.has_references)
+            # An open element may end behind the break.
+            if line is None or is_open:
+                return render_cell(text, self._scope)
+            lines.append(line.html)
+            is_open = line.is_open
+        return "<br>\n".join(lines)
 
 
 def render_table(source: str, scope: Scope) -> str | None:
@@ -52,24 +85,16 @@ def render_table(source: str, scope: Scope) -> str | None:
     if rendered is None or not rendered.html.endswith(f"</thead>\n{CLOSING}"):
         return None
     rows = Rows(head, scope)
-    body = [rows.render(line) for line in lines]
-    if None in body:
+    body = rows.add(lines)
+    if body is None:
         return None
-    return "".join(
-        [rendered.html.removesuffix(CLOSING), BODY, *filter(None, body), CLOSING_OF_BODY]
-    )
-
-
-def _cells(line: str) -> list[str]:
-    """The cells of a line, by the parser's rules."""
-    cells = escapedSplit(mdTrim(line))
-    return cells[1 if cells[0] == "" else 0 : -1 if cells[-1] == "" else None]
+    return f"{rendered.html.removesuffix(CLOSING)}{BODY}{body}{CLOSING_OF_BODY}"
 
 
 @lru_cache(maxsize=64)
 def _row_pieces(head: str) -> list[str]:
     """A row without its cells, cut where they belong. Their tags say how the head aligns them."""
-    width = len(_cells(head.partition("\n")[0]))
+    width = len(cells_of(head.partition("\n")[0]))
     sample = f"{head}\n|{'0|' * width}"
     rendered = render_growing(sample, References().scope())
     html = rendered.html if rendered is not None else ""

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET
 
 from chat import access, events
 from chat.dialects import DIALECTS
-from chat.models import Attempt, Run, RunInstructions, RunStatus
+from chat.models import Attempt, Run, RunInstructions, RunStatus, TitleRequest
 from chat.models.run import model_label
 from chat.rendering import final_comparison
 from chat.rendering.figures import clock, decimal, duration, milliseconds_of
@@ -31,7 +31,7 @@ from chat.run_details.facts import (
     server_facts_of,
 )
 from chat.run_details.trace import final_response
-from chat.run_details.views.log import log_context
+from chat.run_details.views.log import HIDDEN_RECORDING, log_context, sees_settings
 from chat.runs.segments import read_raw
 from chat.upstreams.redaction import redact_patterns
 from chat.web.decorators import login_required
@@ -66,6 +66,7 @@ def details(request: HttpRequest, public_id: UUID) -> HttpResponse:
     here = reverse("run_details", args=[run.public_id])
     context: dict[str, Any] = {
         "run": run,
+        "with_settings": sees_settings(request, run),
         "model_label": model_label(run),
         "tone": TONES.get(run.status, ""),
         "parts": list(Run.objects.filter(message=run.message_id).order_by("position")),
@@ -89,7 +90,12 @@ def _tab_in(request: HttpRequest) -> str:
 
 def timeline_context(run: Run, request: HttpRequest) -> dict[str, Any]:
     attempts = attempts_of(run)
-    return {"moments": _moments(run), "attempts": attempts, **time_of(run, attempts)}
+    return {
+        "moments": _moments(run),
+        "attempts": attempts,
+        "title_requests": title_requests_of(run),
+        **time_of(run, attempts),
+    }
 
 
 def usage_context(run: Run, request: HttpRequest) -> dict[str, Any]:
@@ -105,7 +111,7 @@ def request_context(run: Run, request: HttpRequest) -> dict[str, Any]:
     sent = RunInstructions.objects.filter(run=run).select_related("project").first()
     is_readable = sent is not None and access.may_read_project(request.user, sent.project)
     return {
-        "parameters": parameters_of(run),
+        "parameters": parameters_of(run) if sees_settings(request, run) else [],
         "has_instructions": sent is not None,
         "instructions": sent if is_readable else None,
     }
@@ -113,10 +119,12 @@ def request_context(run: Run, request: HttpRequest) -> dict[str, Any]:
 
 def recording_context(run: Run, request: HttpRequest) -> dict[str, Any]:
     # One byte more than is shown tells that there is more.
-    raw = read_raw(run, limit_bytes=RAW_BYTES_SHOWN + 1)
+    sees = sees_settings(request, run)
+    raw = read_raw(run, limit_bytes=RAW_BYTES_SHOWN + 1) if sees else b""
     return {
         "raw": redact_patterns(raw[:RAW_BYTES_SHOWN].decode("utf-8", "replace")),
         "has_more_raw": len(raw) > RAW_BYTES_SHOWN,
+        "hidden": "" if sees else gettext(HIDDEN_RECORDING),
         "has_events": log_pages.last_entry(run.pk) is not None,
     }
 
@@ -144,7 +152,7 @@ def _moments(run: Run) -> list[TimelineMoment]:
 
 
 def time_of(run: Run, attempts: Sequence[Attempt]) -> dict[str, object]:
-    """Where the time went, from the click to the end: from the events, and from the records of what
+    """The use of the time from the click to the end: from the events, and from the records of what
     events do not contain: the queue, refused attempts, the pause for a person, our own work. Empty
     for a run that has not ended."""
     if not run.finished_at or not run.claimed_at or not run.request_sent_at:
@@ -211,6 +219,14 @@ def attempts_of(run: Run) -> list[Attempt]:
     return attempts
 
 
+def title_requests_of(run: Run) -> list[TitleRequest]:
+    """The request for a title that followed this answer, from whichever of its runs the details are."""
+    rows = TitleRequest.objects.filter(run__message=run.message_id).select_related("upstream")
+    for request in rows:
+        request.error_title = error_title(request.error_kind) if request.error_kind else ""
+    return list(rows)
+
+
 def _asked_to_wait(attempt: Attempt) -> str:
     """How long the server asked to wait, in words; empty if it did not."""
     seconds = attempt.retry_after_seconds
@@ -222,7 +238,7 @@ def _asked_to_wait(attempt: Attempt) -> str:
 
 
 def parameters_of(run: Run) -> list[tuple[str, object]]:
-    """What was set for this run, under the labels of the form."""
+    """The parameters, under the labels of the form."""
     dialect = DIALECTS.get(run.upstream.dialect) if run.upstream else None
     labels = {each.name: each.label for each in dialect.parameters} if dialect else {}
     return [(labels.get(name, name), value) for name, value in run.parameters.items()]

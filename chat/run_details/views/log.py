@@ -25,8 +25,8 @@ from chat.rendering.messages import EVENTS, event_label
 from chat.run_details import log_pages
 from chat.run_details.export import export_events, export_raw
 from chat.run_details.log_pages import Row, type_of
-from chat.run_details.trace import TEXT_MEMBERS, trace
-from chat.runs.public_events import public_event
+from chat.run_details.trace import TEXT_MEMBERS, Trace, trace
+from chat.runs.public_events import public_event, without_settings
 from chat.upstreams.redaction import redact_patterns
 from chat.web.decorators import login_required
 
@@ -41,6 +41,9 @@ WITHHELD: dict[str, str] = {
     "replay.data": gettext_noop("(data for the next request; not shown)"),
     "chat.end": gettext_noop("(the result; see Usage)"),
 }
+HIDDEN_RECORDING = gettext_noop(
+    "Only people who can write in this conversation can see what the server sent."
+)
 # How an event and the frames beside it belong together, in a sentence.
 TRACES: dict[str, str] = {
     "exact": gettext_noop("This event was decoded from exactly this data."),
@@ -52,6 +55,7 @@ TRACES: dict[str, str] = {
         "There is a recording, but the data of this event couldn’t be found in it."
     ),
     "gone": gettext_noop("No recording (none was made, or it expired)"),
+    "hidden": HIDDEN_RECORDING,
 }
 
 
@@ -111,7 +115,7 @@ def log(request: HttpRequest, public_id: UUID) -> HttpResponse:
 @require_GET
 def event(request: HttpRequest, public_id: UUID, seq: int) -> HttpResponse:
     run = access.get_run(request.user, public_id)
-    opened = opened_at(run, seq)
+    opened = opened_at(run, seq, with_settings=sees_settings(request, run))
     if opened is None:
         raise Http404(NOT_HERE)
     context = {"run": run, "opened": opened}
@@ -123,7 +127,8 @@ def event(request: HttpRequest, public_id: UUID, seq: int) -> HttpResponse:
 def export(request: HttpRequest, public_id: UUID, form: str) -> HttpResponse:
     """A download: ``raw``, what the server sent, or ``events``."""
     run = access.get_run(request.user, public_id)
-    found = EXPORTS[form](run) if form in EXPORTS else None
+    with_settings = sees_settings(request, run)
+    found = EXPORTS[form](run, with_settings=with_settings) if form in EXPORTS else None
     if found is None:
         raise Http404(NOT_HERE)
     response = HttpResponse(found.body, content_type="application/octet-stream")
@@ -132,6 +137,10 @@ def export(request: HttpRequest, public_id: UUID, form: str) -> HttpResponse:
 
 
 EXPORTS = {"raw": export_raw, "events": export_events}
+
+
+def sees_settings(request: HttpRequest, run: Run) -> bool:
+    return access.may_see_settings(request.user, run.conversation)
 
 
 def number_in(request: HttpRequest, name: str) -> int:
@@ -147,7 +156,7 @@ def log_context(run: Run, request: HttpRequest) -> dict[str, Any]:
     counts = log_pages.counts_of(run.pk)
     whole = whole_of(run)
     at = number_in(request, "at")
-    opened = opened_at(run, at) if at else None
+    opened = opened_at(run, at, with_settings=sees_settings(request, run)) if at else None
     return {
         **lines_context(run, request, whole, opened=opened),
         "kinds": [kind_of(name, count, chosen) for name, count in counts.items()],
@@ -169,7 +178,11 @@ def folded_lines(run: Run, request: HttpRequest) -> dict[str, Any]:
     after, until = number_in(request, "after"), number_in(request, "until")
     whole = whole_of(run)
     entries = log_pages.entries_between(run.pk, after, until)
-    return {"run": run, "lines": [line_of([entry], whole) for entry in entries]}
+    sees = sees_settings(request, run)
+    return {
+        "run": run,
+        "lines": [line_of([entry], whole, with_settings=sees) for entry in entries],
+    }
 
 
 def whole_of(run: Run) -> int:
@@ -183,6 +196,7 @@ def lines_context(
 ) -> dict[str, Any]:
     """A page of rows. Around an opened event, and of chosen types, each event is a row."""
     chosen, before = types_in(request), number_in(request, "before")
+    sees = sees_settings(request, run)
     is_folded = not chosen and not opened
     if before:
         page = log_pages.page_before(run.pk, before, types=chosen, is_folded=is_folded)
@@ -194,7 +208,7 @@ def lines_context(
     )
     return {
         "run": run,
-        "lines": [line_of(row, whole) for row in page.rows],
+        "lines": [line_of(row, whole, with_settings=sees) for row in page.rows],
         "later": query_of(chosen, after=page.rows[-1][-1].seq) if has_later else "",
         "earlier": query_of(chosen, before=page.rows[0][0].seq) if has_earlier else "",
     }
@@ -224,7 +238,7 @@ def kind_of(kind: str, count: int, chosen: Collection[str]) -> Kind:
     )
 
 
-def line_of(row: Row, whole: int) -> LogLine:
+def line_of(row: Row, whole: int, *, with_settings: bool) -> LogLine:
     first, last = row[0], row[-1]
     kind = log_pages.type_in(first.body)
     t = log_pages.t_in(first.body)
@@ -239,7 +253,7 @@ def line_of(row: Row, whole: int) -> LogLine:
         type=kind,
         words=event_label(kind),
         size=figures.size(sum(len(entry.body) for entry in row)),
-        text=_text_of(row),
+        text=_text_of(row, with_settings=with_settings),
     )
 
 
@@ -247,9 +261,11 @@ def _place(t: int, whole: int) -> int:
     return round(WHOLE_WIDTH * min(max(t, 0), whole) / whole) if whole else 0
 
 
-def _text_of(row: Row) -> str:
-    """What an event says, as JSON; of several deltas the text, of several reports the last one."""
+def _text_of(row: Row, *, with_settings: bool) -> str:
+    """An event as JSON; several deltas as their text, several reports as the last one."""
     event = events.decode(row[-1].body)
+    if not with_settings:
+        event = without_settings(event)
     kind = type_of(event)
     if kind in WITHHELD:
         return gettext(WITHHELD[kind])
@@ -261,7 +277,7 @@ def _text_of(row: Row) -> str:
 
 
 def _pieces(row: Row, member: str) -> Iterator[str]:
-    """As many as an excerpt needs, and some more for secrets across its end."""
+    """The pieces that an excerpt needs, and some more for secrets across its end."""
     characters = 0
     for entry in row:
         piece = str(getattr(events.decode(entry.body), member))
@@ -276,14 +292,15 @@ def _short(text: str) -> str:
     return text if len(text) <= EVENT_LETTERS_SHOWN else f"{text[:EVENT_LETTERS_SHOWN]}…"
 
 
-def opened_at(run: Run, seq: int) -> Opened | None:
-    """The event with this number: canonical, and as it came."""
+def opened_at(run: Run, seq: int, *, with_settings: bool) -> Opened | None:
+    """The event with this number: canonical, and as it came, for those who may see what servers repeat of
+    the settings."""
     entry = log_pages.entry_at(run.pk, seq)
     if entry is None:
         return None
     event = events.decode(entry.body)
-    shown = msgspec.to_builtins(public_event(event, run.public_id))
-    found = trace(run, seq)
+    shown = msgspec.to_builtins(public_event(event, run.public_id, with_settings=with_settings))
+    found = trace(run, seq) if with_settings else Trace(how="hidden")
     raw = redact_patterns(found.raw.decode("utf-8", "replace"))
     return Opened(
         seq=seq,

@@ -14,6 +14,7 @@ SCHEMES = ("http", "https")
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 # Whitespace and control characters anywhere, and the backslash, which browsers read as a slash.
+_IP_ADDRESS = re.compile(r"[0-9.]+$")
 _STRANGE = re.compile(r"[\s\x00-\x1f\x7f\\]")
 
 
@@ -33,6 +34,20 @@ def normal_base_url(text: str) -> str:
     parts = _split(text)
     _check(parts, text)
     return f"{parts.scheme}://{_host(parts)}{_port(parts)}{parts.path.rstrip('/')}"
+
+
+def likely_base_url(text: str) -> str:
+    """The address that was probably meant by one that is refused: with a scheme, without a query.
+    Empty if that isn't valid either."""
+    text = text.strip().partition("?")[0].partition("#")[0]
+    if "://" not in text:
+        host = text.lstrip("/").partition("/")[0].partition(":")[0]
+        is_public = "." in host and not _IP_ADDRESS.match(host)
+        text = f"{'https' if is_public else 'http'}://{text.lstrip('/')}"
+    try:
+        return normal_base_url(text)
+    except ActionRefused:
+        return ""
 
 
 def origin(base_url: str) -> tuple[str, str, int]:

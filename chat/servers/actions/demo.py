@@ -26,7 +26,7 @@ def _ensure(server: DemoServer, base_url: str) -> None:
     rows = Upstream.objects.filter(is_demo=True, dialect=server.dialect)
     rows.filter(base_url="").update(is_enabled=True)
     if rows.update(base_url=base_url):
-        _offer_new_models(rows, server)
+        _offer_models(rows, server)
         return
     Upstream.objects.create(
         name=_free_name(server.name),
@@ -37,14 +37,16 @@ def _ensure(server: DemoServer, base_url: str) -> None:
     )
 
 
-def _offer_new_models(rows: QuerySet[Upstream], server: DemoServer) -> None:
-    """A newer version of the demo may have more models. Models that are listed already stay as they
-    are."""
+def _offer_models(rows: QuerySet[Upstream], server: DemoServer) -> None:
+    """A newer version of the demo may have other models. Listed models that it still has, and
+    models typed by hand, stay unchanged."""
+    offered = _model_list(server)
     for row in rows:
-        listed = {entry["id"] for entry in row.model_list}
-        new = [entry for entry in _model_list(server) if entry["id"] not in listed]
-        if new:
-            row.model_list = [*row.model_list, *new]
+        kept = [each for each in row.model_list if each.get("is_typed") or server.find(each["id"])]
+        listed = {entry["id"] for entry in kept}
+        models = [*kept, *(entry for entry in offered if entry["id"] not in listed)]
+        if models != row.model_list:
+            row.model_list = models
             row.save(update_fields=["model_list"])
 
 

@@ -21,12 +21,18 @@ from chat.core.encryption import DecryptionError
 from chat.core.errors import ActionRefused
 from chat.models import AuditEvent, Run, RunStatus, Upstream, User
 from chat.models.run import LIVE_STATUSES
+from chat.models.upstream import is_chat_model, is_offered
 from chat.servers.actions.base_url import normal_base_url, origin
+from chat.servers.kinds import ServerKind
 
+# The concurrency of a new server, until somebody sets it.
+CONCURRENCY = 4
 # A longer list does not help whoever chooses; other names can be typed.
 MODEL_LIMIT = 1000
 NAME_LIMIT = 200
-# What a server says about a model is shown in one line; longer text is dropped.
+# The highest limit that a server can have.
+MOST_CONCURRENT = 1000
+# A model's details are shown in one line; longer ones are dropped.
 DETAIL_LIMIT_BYTES = 4096
 
 ModelEntry = dict[str, object]
@@ -52,12 +58,27 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerChange:
-    """What a change did besides the fields: secrets are dropped if the server is a different
-    one."""
+    """The result of a change. Secrets are dropped if the server is a different one."""
 
     upstream: Upstream
     key_was_dropped: bool = False
     options_were_dropped: bool = False
+
+
+def settings_of_kind(kind: ServerKind | None, address: str) -> ServerSettings:
+    """The settings of a new server at this address with everything else as its kind fills it in, and a
+    name that no server has. Without a kind it is any server with chat completions. Raises
+    ``ActionRefused``."""
+    name = kind.name if kind else gettext("Compatible server")
+    taken = set(Upstream.objects.filter(name__startswith=name).values_list("name", flat=True))
+    names = (name, *(f"{name} {number}" for number in range(2, len(taken) + 2)))
+    return ServerSettings(
+        name=next(each for each in names if each not in taken),
+        dialect=kind.dialect if kind else "openai_chat",
+        base_url=normal_base_url(address),
+        concurrency_limit=CONCURRENCY,
+        options=kind.options if kind else {},
+    )
 
 
 def draft(settings: ServerSettings) -> Upstream:
@@ -138,11 +159,19 @@ def set_models_enabled(
     with transaction.atomic():
         current = Upstream.objects.select_for_update().get(pk=upstream.pk)
         before = _names_off(current.model_list)
-        chosen = {str(entry["id"]) for entry in current.model_list if model in (None, entry["id"])}
-        after = before - chosen if is_enabled else before | chosen
+        switches = _switches(current.model_list)
+        if model is not None:
+            switches[model] = not is_enabled
+        elif is_enabled:
+            # A model that isn't offered by its name needs a decision of its own.
+            switches = {}
+        else:
+            switches = {str(entry["id"]): True for entry in current.model_list}
+        model_list = _with_switches(current.model_list, switches)
+        after = _names_off(model_list)
         if after == before:
             return False
-        current.model_list = _with_switches(current.model_list, after)
+        current.model_list = model_list
         current.save(update_fields=["model_list"])
         change = {"from": sorted(before), "to": sorted(after)}
         _record(actor, "upstream.change", current, disabled_models=change)
@@ -237,6 +266,26 @@ def take_advice(actor: User, upstream: Upstream, name: str) -> str:
     return str(advice["label"])
 
 
+def take_correction(actor: User, upstream: Upstream, base_url: str) -> ServerChange | None:
+    """Moves the server to the address at which the last test found it. Secrets of another origin are
+    dropped as in `change`. ``None`` if the last test didn't offer this address."""
+    with transaction.atomic():
+        current = Upstream.objects.select_for_update().get(pk=upstream.pk)
+        if current.is_demo or not any(base_url == step.get("correction") for step in current.probe):
+            return None
+        settings = ServerSettings(
+            name=current.name,
+            dialect=current.dialect,
+            base_url=base_url,
+            concurrency_limit=current.concurrency_limit,
+            options=current.options,
+            kept_secrets=frozenset(_stored_secrets(current)),
+            parameters=current.parameters,
+            typed_models=_typed_names(current.model_list),
+        )
+        return change(actor, current, settings)
+
+
 def _open_advice(upstream: Upstream) -> Iterator[dict[str, object]]:
     """The advice of the last test that nobody has applied."""
     for step in upstream.probe:
@@ -254,7 +303,7 @@ def record_models(actor: User, upstream: Upstream, models: Iterable[ModelEntry])
         if current is None:
             return False
         merged = _merge(listed, _typed_names(current.model_list))
-        current.model_list = _with_switches(merged, _names_off(current.model_list))
+        current.model_list = _with_switches(merged, _switches(current.model_list))
         current.models_listed_at = timezone.now()
         current.save(update_fields=["model_list", "models_listed_at"])
         _record(actor, "upstream.list_models", current, count=len(listed))
@@ -262,7 +311,6 @@ def record_models(actor: User, upstream: Upstream, models: Iterable[ModelEntry])
 
 
 def typed_models(upstream: Upstream) -> list[str]:
-    """The names that were typed by hand."""
     return _typed_names(upstream.model_list)
 
 
@@ -287,14 +335,13 @@ def _apply(upstream: Upstream, settings: ServerSettings) -> None:
     upstream.parameters = dict(settings.parameters)
     listed = [entry for entry in upstream.model_list if not entry.get("is_typed")]
     merged = _merge(listed, settings.typed_models)
-    upstream.model_list = _with_switches(merged, _names_off(upstream.model_list))
+    upstream.model_list = _with_switches(merged, _switches(upstream.model_list))
 
 
 def _change_key(
     upstream: Upstream, settings: ServerSettings, *, has_moved: bool
 ) -> tuple[str, bool]:
-    """What happened to the key, as a word for the audit row, and whether a new address dropped
-    it."""
+    """The change of the key, as a word for the audit row, and whether a new address dropped it."""
     if settings.key:
         upstream.set_key(settings.key)
         return "set", False
@@ -312,8 +359,8 @@ def _change_key(
 def _change_secrets(
     upstream: Upstream, settings: ServerSettings, *, has_moved: bool
 ) -> tuple[dict[str, object], bool]:
-    """What happened to the secret options, by name for the audit row, and whether a new address
-    (and not a person) dropped some of them."""
+    """The changes of the secret options, by name for the audit row, and whether a new address (and
+    not a person) dropped some of them."""
     stored = _stored_secrets(upstream)
     keepable = {name: value for name, value in stored.items() if name in settings.kept_secrets}
     kept = {} if has_moved else keepable
@@ -330,7 +377,7 @@ def _stored_secrets(upstream: Upstream) -> dict[str, object]:
     try:
         return upstream.open_secret_options()
     except DecryptionError:
-        # They cannot be decrypted with the present keys, so none of them can be kept.
+        # Secrets that the present keys can't decrypt can't be kept.
         return {}
 
 
@@ -372,13 +419,20 @@ def _merge(listed: Sequence[ModelEntry], typed: Iterable[str]) -> list[ModelEntr
 
 
 def _names_off(entries: Iterable[ModelEntry]) -> set[str]:
-    return {str(entry["id"]) for entry in entries if entry.get("is_off")}
+    return {str(entry["id"]) for entry in entries if is_chat_model(entry) and not is_offered(entry)}
 
 
-def _with_switches(entries: Iterable[ModelEntry], names_off: set[str]) -> list[ModelEntry]:
-    """The entries, of which those with these names are disabled."""
+def _switches(entries: Iterable[ModelEntry]) -> dict[str, bool]:
+    """The models that administrators switched, by name: whether the model is off."""
+    return {str(entry["id"]): bool(entry["is_off"]) for entry in entries if "is_off" in entry}
+
+
+def _with_switches(entries: Iterable[ModelEntry], switches: Mapping[str, bool]) -> list[ModelEntry]:
     plain = ({name: value for name, value in each.items() if name != "is_off"} for each in entries)
-    return [{**each, "is_off": True} if each["id"] in names_off else each for each in plain]
+    return [
+        {**each, "is_off": switches[str(each["id"])]} if each["id"] in switches else each
+        for each in plain
+    ]
 
 
 def _listed(entry: Mapping[str, object]) -> ModelEntry | None:

@@ -27,8 +27,8 @@ _CREDENTIAL = re.compile(
 )
 _HOLDERS = frozenset(("headers", "http_headers", "env", "extra_headers"))
 _PUBLIC_HEADERS = frozenset(("accept", "accept-language", "content-type", "user-agent"))
-# Members that only contain names. What looks like a token there is none, and removing it would hide
-# which server or tool an answer is about.
+# Members that only contain names. A value there that looks like a token is none, and removing it
+# would hide which server or tool an answer is about.
 _PUBLIC_MEMBERS = frozenset(
     ("type", "id", "name", "label", "description", "model", "server_label", "server_url", "url")
 )
@@ -82,8 +82,8 @@ class Redactor:
         return self._needle.sub(_MARK_BYTES, held) if self._needle else held
 
     def text(self, text: str) -> str:
-        """Stricter than ``chunk``: also removes what only begins like the secret, or is masked, and
-        keys of well-known providers."""
+        """Stricter than ``chunk``: also removes beginnings of the secret, masked keys, and keys of
+        well-known providers."""
         for pattern in self._texts:
             text = pattern.sub(MARK, text)
         text = _BEARER.sub(rf"\1\2{MARK}", text)

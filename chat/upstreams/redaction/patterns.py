@@ -1,5 +1,4 @@
-"""Removes what looks like a secret, whoever it belongs to (keys, tokens, encrypted reasoning), and
-files.
+"""Removes everything that looks like a secret (keys, tokens, encrypted reasoning), and files.
 
 For recordings and for the details of a run, which may contain credentials that are not known here.
 """
@@ -11,11 +10,11 @@ from chat.core import key_formats
 from chat.core.key_formats import WORD_START as _START
 from chat.upstreams.redaction.known_secrets import MARK
 
-# Longer base64 is a file, and nothing to read.
+# A longer base64 text is a file, and nothing to read.
 LONGEST_BASE64 = 1024
 
 _ENCRYPTED_MEMBERS = r"signature|thought_?signature|encrypted_\w+|reasoning_opaque"
-# Not `token` alone, which is a piece of text where log probabilities are given.
+# `token` alone is no key: in log probabilities it is a piece of text.
 _KEY_MEMBERS = (
     r"(?:[\w-]+[_-])?(?:api[_-]?key|secret|secret[_-]?key|private[_-]?key|password|passwd|cookie)|"
     r"(?:proxy-)?authorization|(?:access|refresh|auth|session|id|security|bearer|(?:fallback[_-]?)?credit)[_-]?token|"
@@ -36,7 +35,7 @@ _MEMBERS = rf"(?i:{_ENCRYPTED_MEMBERS}|{_KEY_MEMBERS}|{_FILE_MEMBERS})"
 _BASE64 = rf"(?:[A-Za-z0-9+/_=-]|\\/){{{LONGEST_BASE64},}}+"
 _PRIVATE_KEY = "[A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?"
 _VALUE = r"[A-Za-z0-9._~+/=-]"
-# What no ordinary word has: a digit, or a small letter before a capital one.
+# Matches what no ordinary word has: a digit, or a small letter before a capital one.
 _IS_NO_WORD = rf"(?={_VALUE}{{0,80}}?(?:[0-9]|[a-z][A-Z]))"
 
 # The encrypted reasoning of Anthropic and OpenRouter is in a member that has other uses elsewhere.
@@ -128,7 +127,7 @@ _RULES = (
 
 
 def redact_patterns(text: str) -> str:
-    """One frame, one event or one body, with `MARK` in place of what looks like a secret or is a
+    """A frame, an event or a body with `MARK` in place of everything that looks like a secret or is a
     file."""
     if len(text) > LONGEST_BASE64:
         text = _FILE.sub(rf"\1{MARK}", text)

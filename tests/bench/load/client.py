@@ -38,15 +38,13 @@ from tests.support.open_blocks import completed
 ACK_SECONDS = 0.5
 # In an update: the composer's button, which sends again. And what announces a new list.
 ENDED = b"#composer-action"
-LIST = b'{"list":'
+LIST = b'{"channel":"list",'
 # Until the update that follows an answer; a page would ask for it.
 UPDATE_SECONDS = 30.0
 # From the last tab to the first stream: whoever measures gets ready, and what tabs cost is over.
 LEAD_SECONDS = 0.5
 # What is left of a window at least, if the first deltas are late.
 LEAST_WINDOW_SECONDS = 2.0
-# Until a tab whose process was killed tries the other one again.
-RECONNECT_SECONDS = 0.5
 LATENCY_SHARES = (0.5, 0.95, 0.99)
 # A form and its two ids; the page's own request has more headers, none of which is read.
 CSRF = "a" * 32
@@ -57,7 +55,7 @@ REVISION = re.compile(rb"(?im)^x-room-revision: (\d+)")
 BUSY = 503
 RETRY_AFTER = re.compile(rb"(?im)^retry-after: (\d+)")
 # An update of the page, which a page answers with what it shows now.
-UPDATE = re.compile(rb'^\{"room":"[0-9a-f]{32}","revision":(\d+),"page":(\d+),')
+UPDATE = re.compile(rb'^\{"channel":"page","room":"[0-9a-f]{32}","revision":(\d+),"page":(\d+),')
 SHOWN_RUN = re.compile(
     rb'data-run="([0-9a-f]{32})" data-seq="(\d+)" data-check="([0-9a-f]+)" data-live'
 )
@@ -82,11 +80,7 @@ class Job(msgspec.Struct):
     """Moments in seconds from the start, which the client sets when all tabs are open. ``window``
     is what latencies are taken from, but with ``settle_seconds`` it begins so long after the last
     stream's first delta; from ``stop_from`` on people press stop. With ``leaves`` a tab is closed
-    when its answer has ended, and not when all have.
-
-    Every other tab is at ``other_port``, where that is given, and a tab whose process was killed
-    continues at the other one. The latencies then leave out ``kill_seconds`` after the middle of
-    the window, when processes are killed."""
+    when its answer has ended, and not when all have."""
 
     port: int
     ids: list[int]
@@ -104,8 +98,6 @@ class Job(msgspec.Struct):
     stop_from: float = 0.0
     stops_per_second: float = 50.0
     leaves: bool = False
-    other_port: int = 0
-    kill_seconds: float = 0.0
 
 
 class Saw(msgspec.Struct):
@@ -124,7 +116,6 @@ class Saw(msgspec.Struct):
     frames: int = 0
     bytes: int = 0
     requests: int = 0
-    moves: int = 0
     # Marks on the page at the end. A frame may leave out the first character of one that it shares
     # with the block before, so not all of them are seen to arrive.
     shown: int = 0
@@ -189,8 +180,8 @@ class Stream:
         self.run = ""
         self.stopped_at = 0
         self.frames = self.bytes = 0
-        # HTTP requests for this answer, and how often its tab went to another process.
-        self.requests = self.moves = 0
+        # HTTP requests for this answer.
+        self.requests = 0
         self.shown = 0
         self.window_frames = self.window_bytes = 0
 
@@ -241,7 +232,6 @@ class Stream:
             frames=self.frames,
             bytes=self.bytes,
             requests=self.requests,
-            moves=self.moves,
             shown=self.shown,
         )
 
@@ -418,8 +408,7 @@ class TabStream(Stream):
         self._has_update = asyncio.Event()
         self._answer: asyncio.Future[dict[str, Any]]
         self._is_begun = False
-        self.port = job.other_port if job.other_port and id % 2 else job.port
-        self.socket = Socket(self.port, person.session)
+        self.socket = Socket(job.port, person.session)
         self.socket.on_message = self._take
         self.others: list[Socket] = []
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -431,11 +420,18 @@ class TabStream(Stream):
     async def prepare(self) -> None:
         await self._enter(self.socket)
 
-    async def _enter(self, socket: Socket, *cursors: dict[str, object]) -> None:
+    async def _enter(self, socket: Socket) -> None:
         await socket.open()
-        room = {"room": self.person.conversation, "revision": self._revision, "writes": True}
-        shown = {"list_version": "-", "runs": cursors, "page": self._shown()}
-        socket.say({"type": "hello", **room, **shown})
+        channels = {
+            "page": {"writes": True, **self._shown()},
+            "list": {"version": "-"},
+            "queue": {},
+        }
+        room = self.person.conversation
+        socket.say({"type": "hello", "room": room, "runs": [], "channels": channels})
+
+    def _say_page(self, shown: dict[str, object]) -> None:
+        self.socket.say({"type": "channels", "channels": {"page": shown}})
 
     def _shown(self) -> dict[str, object]:
         """What a page tells its server whenever it changes."""
@@ -451,7 +447,7 @@ class TabStream(Stream):
             "parent": self._tail,
         }
         # Until the answer is there, the page is asking for changes itself.
-        self.socket.say({"type": "page", "number": self._number})
+        self._say_page({"is_asking": True})
         self.status, head, body = await self._answer_to(fields)
         self._take_head(head, body)
         shown = SHOWN_RUN.search(body)
@@ -460,12 +456,11 @@ class TabStream(Stream):
             return
         self.run = shown[1].decode()
         cursor = {"run": self.run, "seq": int(shown[2]), "check": shown[3].decode(), "holds": True}
-        self._cursor = cursor
         self._rendered, self._rendered_at = body, int(shown[2])
         # Where the answer begins before the response is made, its first words are in there.
         self.marks.take(body, now())
         self._is_live = True
-        self.socket.say({"type": "page", **self._shown()})
+        self._say_page(self._shown())
         # Otherwise the server follows it for this tab already.
         if self.job.viewers and not (self._is_begun and cursor["seq"] == 0):
             self.socket.say({"type": "follow", **cursor})
@@ -475,38 +470,11 @@ class TabStream(Stream):
             return
         acknowledging = asyncio.create_task(self._acknowledge())
         try:
-            await self._until_ended()
+            await asyncio.wait({self.ended, self.socket.closed}, return_when="FIRST_COMPLETED")
         finally:
             acknowledging.cancel()
         if not self.ended.done():
             self.error = self.socket.closed.result()
-
-    async def _until_ended(self) -> None:
-        while True:
-            await asyncio.wait({self.ended, self.socket.closed}, return_when="FIRST_COMPLETED")
-            if self.ended.done() or not self.job.other_port:
-                return
-            await self._continue_elsewhere()
-
-    async def _continue_elsewhere(self) -> None:
-        """At the other process, from what the page has, as a browser behind a proxy."""
-        cursor = self._cursor
-        if self.frames_kept:
-            last = msgspec.json.decode(self.frames_kept[-1])
-            cursor |= {"seq": last["seq"], "check": last["check"]}
-        await self._move(cursor)
-
-    async def _move(self, *cursors: dict[str, object]) -> None:
-        while True:
-            self.moves += 1
-            self.port = self.job.port + self.job.other_port - self.port
-            self.socket = Socket(self.port, self.person.session)
-            self.socket.on_message = self._take
-            try:
-                await self._enter(self.socket, *cursors)
-                return
-            except (OSError, Gone):
-                await asyncio.sleep(RECONNECT_SECONDS)
 
     def _take_head(self, head: bytes, body: bytes) -> None:
         """What the page knows of itself afterwards, and what it still has to fetch."""
@@ -517,11 +485,11 @@ class TabStream(Stream):
 
     async def _fetch_list(self) -> None:
         address = f"/c/list/?current={self.person.conversation}"
-        await exchange(self.port, self._request("GET", address, b""))
+        await exchange(self.job.port, self._request("GET", address, b""))
 
     async def _look_too(self, cursor: dict[str, object]) -> None:
         """One more viewer of the same run, in a tab of the same person."""
-        other = Socket(self.port, self.person.session)
+        other = Socket(self.job.port, self.person.session)
         other.on_message = self._take_other
         self.others.append(other)
         await self._enter(other)
@@ -548,16 +516,9 @@ class TabStream(Stream):
             socket.close()
 
     async def _answer_to(self, fields: dict[str, str]) -> tuple[int, bytes, bytes]:
-        """Sends again, under the same key, what a connection took with it, and what the server was too
-        busy for, when it says so."""
+        """Sends again, under the same key, what the server was too busy for, when it says so."""
         while True:
-            try:
-                status, head, body = await self._send(fields)
-            except Gone:
-                if not self.job.other_port:
-                    raise
-                await self._move()
-                continue
+            status, head, body = await self._send(fields)
             delay = RETRY_AFTER.search(head)
             if status != BUSY or delay is None:
                 return status, head, body
@@ -596,7 +557,7 @@ class TabStream(Stream):
         ]
         body = ("".join(parts) + "--b--\r\n").encode()
         message = self._request("POST", path, body)
-        return await exchange(self.port, message, on_send=on_send)
+        return await exchange(self.job.port, message, on_send=on_send)
 
     def _request(self, method: str, path: str, body: bytes) -> bytes:
         self.requests += 1
@@ -641,7 +602,7 @@ class TabStream(Stream):
         if ENDED in payload:
             self._is_live = False
             self._has_update.set()
-        self.socket.say({"type": "page", **self._shown()})
+        self._say_page(self._shown())
 
     def _take(self, payload: bytes, size: int) -> None:
         arrived = now()
@@ -689,11 +650,10 @@ class TabStream(Stream):
     def conservation(self) -> Conservation:
         if not self.run or not self.job.viewers:
             return Conservation(lost=0, doubled=0)
-        # A run that was stopped, or whose runner was killed, shows a prefix of what the server had
-        # sent.
+        # A run that was stopped shows a prefix of what the server had sent.
         shown = numbers_in(self.text())
         self.shown = len(shown)
-        is_whole = self.is_complete and not (self.stopped_at or self.job.other_port)
+        is_whole = self.is_complete and not self.stopped_at
         return conservation(shown, self.job.count if is_whole else len(shown))
 
 
@@ -792,13 +752,8 @@ async def _press_stops(streams: list[Stream], job: Job, start: float) -> None:
                 await asyncio.sleep(1 / job.stops_per_second)
 
 
-def result_of(streams: list[Stream], job: Job, cpu_seconds: float) -> Result:
-    moments = streams[0].window
-    middle = sum(moments) / 2
-    first, last, killed, settled = (
-        round(moment * UNITS_PER_SECOND) % PERIOD
-        for moment in (*moments, middle, middle + job.kill_seconds)
-    )
+def result_of(streams: list[Stream], cpu_seconds: float) -> Result:
+    first, last = (round(moment * UNITS_PER_SECOND) % PERIOD for moment in streams[0].window)
     inside: list[float] = []
     everything: list[float] = []
     arrivals: list[int] = []
@@ -807,7 +762,7 @@ def result_of(streams: list[Stream], job: Job, cpu_seconds: float) -> Result:
             latency = seconds_between(sent, arrived)
             everything.append(latency)
             arrivals.append(arrived)
-            if first <= arrived < last and not killed <= arrived < settled:
+            if first <= arrived < last:
                 inside.append(latency)
     return Result(
         streams=[stream.saw() for stream in streams],
@@ -827,7 +782,7 @@ def main() -> None:
     gc.disable()
     streams = asyncio.run(play(job))
     spent = os.times()
-    result = result_of(streams, job, spent.user + spent.system)
+    result = result_of(streams, spent.user + spent.system)
     sys.stdout.buffer.write(msgspec.json.encode(result))
 
 

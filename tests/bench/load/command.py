@@ -13,12 +13,11 @@ from tests.bench.load.run import Outcome, run
 from tests.bench.load.scenarios import FULL, QUICK, ROUNDS, chosen, lasting
 
 USAGE = """\
-The whole takes some fifty minutes, --quick two. Nothing else should run meanwhile.
+The whole takes some forty-five minutes, --quick two. Nothing else should run meanwhile.
   make bench BENCH=load
   make bench BENCH="load --quick"
   make bench BENCH="load --scenario n200 --target nginx --target external --rounds 1"
   make bench BENCH="load --scenario openings-50 --seconds 20 --rounds 1"
-  make bench BENCH="load --scenario killed --rounds 1"
   make bench BENCH="load --write"
 """
 

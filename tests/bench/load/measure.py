@@ -8,7 +8,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -39,9 +39,6 @@ STOPS_AFTER_SECONDS = 12.0
 # the last ones begin late: how late is told by their first deltas, and they are complete all the same.
 PATIENCE_SECONDS = 60.0
 RAMP_PER_SECOND = 150.0
-# Latencies do not count for so long after processes were killed: until the runner's lease has ended,
-# its runs are ended by the other one, and the viewers are at the other web process.
-KILL_SECONDS = 10.0
 _ids = count(1)
 
 
@@ -50,8 +47,7 @@ class Scenario:
     """``seconds`` is how long one stream takes at its pace. Unpaced streams have no gap and wait
     for each other at a gate; ``window_seconds`` is then what latencies are taken from. With
     ``leaves`` every tab is closed when its answer has ended, so that openings and endings go on at
-    ``rate`` per second throughout. With ``kills``, one process of each kind is killed in the middle
-    of the window."""
+    ``rate`` per second throughout."""
 
     name: str
     streams: int
@@ -62,7 +58,6 @@ class Scenario:
     one_by_one: bool = False
     has_gate: bool = False
     stops: bool = False
-    kills: bool = False
     leaves: bool = False
     rate: float = RAMP_PER_SECOND
     window_seconds: float = 0.0
@@ -108,9 +103,6 @@ class Measured:
     errors: dict[str, int]
     # HTTP requests of a browser for each answer.
     requests_per_stream: float = 0.0
-    # How the runs ended, as it is stored, and how many tabs went to another process meanwhile.
-    endings: dict[str, int] = field(default_factory=dict)
-    moved: int = 0
 
     @property
     def cpu_ms(self) -> float:
@@ -149,12 +141,9 @@ def measure(scenario: Scenario, target: Target, upstream: Process, *, round: int
         job = msgspec.structs.replace(job, window=(first - start, job.window[1]))
         sleep_until(first)
         opened = _cpu(target, upstream, client.pid)
-        # Not within the window: reading the sizes of a process takes its time.
-        if scenario.kills:
-            sleep_until((first + last) / 2)
-            target.kill_some()
         sleep_until(last)
         closed = _cpu(target, upstream, client.pid)
+        # Not within the window: reading the sizes of a process takes its time.
         during = memory_of(target.processes)
         timeout = start + job.until - time.monotonic() + 120
         output, _ = client.communicate(timeout=timeout)
@@ -230,8 +219,6 @@ def _job(scenario: Scenario, target: Target) -> Job:
         one_by_one=scenario.one_by_one,
         stop_from=window[1] if scenario.stops else 0.0,
         leaves=scenario.leaves,
-        other_port=target.other_port if scenario.kills else 0,
-        kill_seconds=KILL_SECONDS if scenario.kills else 0.0,
     )
 
 
@@ -288,7 +275,7 @@ def _measured(
 ) -> Measured:
     reports = _reports(target)
     deltas = sum(report["sent"] for report in reports.values())
-    lost, doubled, endings = _kept(scenario, target, result, reports)
+    lost, doubled = _kept(scenario, target, result, reports)
     # Who stops an answer that is still in line keeps its request from being sent at all.
     stopped = [saw for saw in result.streams if saw.stopped_at and saw.id in reports]
     stop_ms = [
@@ -340,8 +327,6 @@ def _measured(
         unstopped=len(stopped) - len(stop_ms),
         errors=dict(Counter(saw.error for saw in result.streams if saw.error)),
         requests_per_stream=sum(saw.requests for saw in result.streams) / scenario.streams,
-        endings=endings,
-        moved=sum(saw.moves > 0 for saw in result.streams),
     )
 
 
@@ -353,8 +338,8 @@ def _paced(scenario: Scenario, job: Job) -> int:
 
 def _kept(
     scenario: Scenario, target: Target, result: Result, reports: dict[int, dict[str, Any]]
-) -> tuple[int, int, dict[str, int]]:
-    """Deltas lost and doubled, on the pages and in what was stored, and how the runs ended."""
+) -> tuple[int, int]:
+    """Deltas lost and doubled, on the pages and in what was stored."""
     lost = sum(saw.lost for saw in result.streams)
     doubled = sum(saw.doubled for saw in result.streams)
     runs = {
@@ -363,17 +348,16 @@ def _kept(
         if saw.run and (saw.is_complete or not scenario.viewers)
     }
     if not runs:
-        return lost, doubled, {}
+        return lost, doubled
     stored = target.results(list(runs))
     for run, saw in runs.items():
         numbers = stored.get(run, {}).get("numbers", [])
         sent = reports[saw.id]["sent"] if saw.id in reports else 0
-        # What a stopped or interrupted run holds is what its viewer saw: a prefix of what was sent.
-        is_cut = saw.stopped_at or stored.get(run, {}).get("status") == "interrupted"
-        expected = saw.shown if is_cut else sent
+        # What a stopped run holds is what its viewer saw: a prefix of what was sent.
+        expected = saw.shown if saw.stopped_at else sent
         kept = conservation(numbers, expected)
         lost, doubled = lost + kept.lost, doubled + kept.doubled
-    return lost, doubled, dict(Counter(one["status"] for one in stored.values()))
+    return lost, doubled
 
 
 def _milliseconds(seconds: Sequence[float | None]) -> list[float]:

@@ -16,7 +16,6 @@ TITLES = {
     "passthrough": "Starlette + httpx",
     "external": "Tributary: runner, web, PostgreSQL, Redis",
     "embedded": "Tributary, embedded on SQLite",
-    "cluster": "Tributary: 2 runners, 2 web processes",
 }
 SCENARIOS = {
     "n1": "1 stream",
@@ -31,7 +30,6 @@ SCENARIOS = {
     "n200-500": "200 streams of 500 deltas",
     "openings-15": "15 openings a second",
     "openings-50": "50 openings a second",
-    "killed": "1,000 streams, a web process and a runner killed",
 }
 ORIENTATION = (
     "3: another product in the same run is orientation, not duty; none is installed here.",
@@ -84,7 +82,7 @@ def _row_table(found: Sequence[Answer]) -> list[list[str]]:
             [
                 one.row.removesuffix("m"),
                 one.figure,
-                "–" if math.isinf(one.bar) else f"{sign} {_number(one.bar)}",
+                f"{sign} {_number(one.bar)}",
                 f"{sign} {_number(one.goal)}",
                 value,
                 one.unit,

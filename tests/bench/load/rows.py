@@ -282,7 +282,6 @@ def _answers_of(figures: Figures, target: str) -> Iterable[Answer]:
     )
     yield from _openings(figures, target, suffix)
     if target == "external":
-        yield from _killed(figures)
         yield from _stops(figures)
         yield from _second_viewer(figures)
         yield from _linear(figures)
@@ -413,41 +412,6 @@ def _shares(runs: Sequence[Measured]) -> str:
     kinds = runs[0].whole_cpu if runs else ()
     shares = [(kind, median(one.opening_cpu_ms[kind] for one in runs)) for kind in kinds]
     return ", ".join(f"{kind} {share:.1f}" for kind, share in shares)
-
-
-def _killed(figures: Figures) -> Iterable[Answer]:
-    """Not among the 18: a web process and a runner, of two each, are killed under load."""
-    runs = figures.of("killed", "cluster")
-    ended = min((one.completed for one in runs), default=math.nan)
-    streams = runs[0].streams if runs else 1000
-    yield Answer(
-        row="24a",
-        figure="a web process and a runner of two each killed: answers that ended",
-        unit=f"of {streams:,}",
-        value=float(ended),
-        bar=streams,
-        goal=streams,
-        is_floor=True,
-        note=f"{sum(one.moved for one in runs):,} tabs moved, "
-        f"{sum(one.endings.get('interrupted', 0) for one in runs):,} answers interrupted",
-    )
-    yield Answer(
-        row="24b",
-        figure="the same: deltas lost or doubled",
-        unit="",
-        value=float(sum(one.lost + one.doubled for one in runs)) if runs else math.nan,
-        bar=0,
-        goal=0,
-        note=f"of {sum(one.deltas for one in runs):,}",
-    )
-    yield Answer(
-        row="24c",
-        figure="the same: latency p99, without the ten seconds after the kill",
-        unit="s",
-        value=figures.median("killed", "cluster", _p99) / 1000,
-        bar=math.inf,
-        goal=1,
-    )
 
 
 def _micro(found: dict[str, float]) -> Sequence[Answer]:

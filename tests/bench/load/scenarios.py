@@ -46,8 +46,6 @@ def openings(rate: int, seconds: float) -> Scenario:
     )
 
 
-KILLED = Scenario(name="killed", streams=1000, count=300, gap_ms=200, rate=25, kills=True)
-
 # The first comes right after the processes have started: it is the one whose memory counts.
 FULL = (
     Step(paced("n200", 200, 20), EVERYTHING),
@@ -67,7 +65,6 @@ FULL = (
     Step(paced("n200-500", 200, 10), ("nginx", "external", "embedded")),
     Step(openings(15, 30), TRIBUTARY),
     Step(openings(50, 60), TRIBUTARY),
-    Step(KILLED, ("cluster",)),
 )
 QUICK = (
     Step(paced("n50", 50, 8), ("nginx", "passthrough", "external")),

@@ -3,7 +3,6 @@
 ``python -m tests.bench.load.site seed UPSTREAM_URL PEOPLE CONVERSATIONS`` makes the tables, a team,
 an upstream, people with a session each, and conversations for each of them; it prints them as JSON.
 ``… results`` reads run ids, one a line, and prints what each run was and the marks in its text.
-``… answer SESSION`` reads an answer and writes it into a conversation of its own; prints that one's id.
 ``… room SESSION TURNS`` writes a conversation of so many turns of that person, and prints its id.
 """
 
@@ -22,7 +21,7 @@ def main(verb: str, *arguments: str) -> None:
     import django
 
     django.setup()
-    verbs = {"seed": seed, "results": results, "room": room, "answer": answer}
+    verbs = {"seed": seed, "results": results, "room": room}
     print(json.dumps(verbs[verb](*arguments)))
 
 
@@ -161,24 +160,15 @@ def _log_of(text: str) -> list[Any]:
 
 def _head_mark(conversation: Any) -> str:
     """As the page of a new conversation says it."""
+    from chat import access
     from chat.conversations.page import head_mark
     from chat.files.file_counts import has_no_files
 
-    conversation.is_pinned = False
     has_no_files(conversation)
-    return head_mark(conversation, may_write=True)
+    return head_mark(conversation, access.context_of(conversation.owner, conversation))
 
 
 def room(session: str, turns: str) -> str:
-    numbers = range(int(turns) // 2)
-    return _room(session, [f"Answer {number}.\n\n{PARAGRAPHS}" for number in numbers])
-
-
-def answer(session: str) -> str:
-    return _room(session, [sys.stdin.read()])
-
-
-def _room(session: str, answers: list[str]) -> str:
     from django.contrib.sessions.backends.db import SessionStore
     from django.db import transaction
 
@@ -187,6 +177,7 @@ def _room(session: str, answers: list[str]) -> str:
     from chat.result import Fold, close_open
     from chat.runs.outcomes import write_ending
 
+    answers = [f"Answer {number}.\n\n{PARAGRAPHS}" for number in range(int(turns) // 2)]
     person = User.objects.get(pk=SessionStore(session)["_auth_user_id"])
     upstream = Upstream.objects.get()
     membership = person.memberships.get()

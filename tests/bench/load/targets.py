@@ -72,7 +72,7 @@ class Target:
         self.folder = folder / self.name
         self.folder.mkdir()
         self.processes: list[Process] = []
-        self.port = self.other_port = upstream_port
+        self.port = upstream_port
 
     def start(self) -> None:
         """Starts what belongs to it. The caller ends it, also after a failure."""
@@ -84,9 +84,6 @@ class Target:
     def close(self) -> None:
         """Ends what outlives rounds, too."""
         self.end()
-
-    def kill_some(self) -> None:
-        """One process of each kind of which there are two."""
 
     def people(self, count: int) -> list[Person]:
         """Tabs for so many streams; none where bytes are copied."""
@@ -298,26 +295,6 @@ class External(Tributary):
         shutil.rmtree(self._postgres_data, ignore_errors=True)
 
 
-class Cluster(External):
-    """Two web processes and two runners, of which one each can be killed."""
-
-    name = "cluster"
-    title = "Tributary: 2 web processes, 2 runners"
-
-    def start(self) -> None:
-        self.env["LEASE_SECONDS"] = "5"
-        super().start()
-        self.other_port = free_port()
-        other = self._manage("other web", "serve", "--port", str(self.other_port))
-        self._manage("other runner", "runner")
-        other.until_listens(self.other_port)
-
-    def kill_some(self) -> None:
-        for process in self.processes:
-            if process.kind in ("web", "runner"):
-                process.popen.kill()
-
-
 def _postgres_program(name: str) -> str:
     found = shutil.which(name) or next(iter(sorted(glob(f"/usr/lib/postgresql/*/bin/{name}"))), "")
     if not found:
@@ -326,5 +303,5 @@ def _postgres_program(name: str) -> str:
 
 
 TARGETS: Mapping[str, Callable[[int, Path], Target]] = {
-    kind.name: kind for kind in (Direct, Nginx, PassThrough, External, Embedded, Cluster)
+    kind.name: kind for kind in (Direct, Nginx, PassThrough, External, Embedded)
 }

@@ -5,10 +5,10 @@ from uuid import UUID
 
 from playwright.sync_api import Frame
 
-from chat.demo.script import chunk, openai_chunks, openai_run, stream
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
+from tests.support.upstream.script import chunk, openai_chunks, openai_run, stream
 
 Event = dict[str, Any]
 POLICY = "content-security-policy"

@@ -2,9 +2,9 @@
 
 from playwright.sync_api import expect
 
-from chat.demo.script import Gate
 from tests.support.browser.streams import gate
 from tests.support.browser.tab import Tab
+from tests.support.upstream.script import Gate
 
 # Whether the browser tells the page that it is hidden behind another one.
 HIDE = """isHidden => {

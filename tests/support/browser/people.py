@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
@@ -13,18 +13,31 @@ from tests.support.browser.displays import DESKTOP
 from tests.support.browser.seed import PASSWORD
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
+from tests.support.processes.site import World
 
 SCREENSHOTS = Path(__file__).parents[2] / "screenshots"
 # Of the tabs of one person: what a test with more of them opens is closed behind it.
 MOST_KEPT = 3
-DEFAULTS: dict[str, Any] = {"viewport": DESKTOP, "locale": "en-GB"}
+# Without animations, whose frames take a quarter of the browser's work, and during which no test should look.
+DEFAULTS: dict[str, Any] = {"viewport": DESKTOP, "locale": "en-GB", "reduced_motion": "reduce"}
 
 OpenTab = Callable[..., Tab]
+
+
+class SignedInSite(Protocol):
+    """A site in which people have sessions."""
+
+    world: World
+
+    @property
+    def url(self) -> str: ...
+
+
 Key = tuple[str, str]
 
 
 def signed_in_context(
-    browser: Browser, site: BrowserSite, name: str, **options: Any
+    browser: Browser, site: SignedInSite, name: str, **options: Any
 ) -> BrowserContext:
     """A browser profile; without a name nobody is signed in. ``options`` are Playwright's."""
     context = browser.new_context(**{**DEFAULTS, **options})
@@ -124,11 +137,11 @@ class People:
         return page
 
     def sign_in(self, site: BrowserSite, name: str, path: str = "/") -> Tab:
-        """By the form: with a session of one's own, which a test may end."""
-        tab = self.adopt(self.profile(site).new_page(), site, path)
-        self.fill_sign_in(tab, name)
-        tab.page.wait_for_url(f"{site.url}{path}")
-        return tab
+        """In a new profile, with a session of its own, which a test may end."""
+        profile = self.profile(site)
+        cookie = {"name": "sessionid", "value": site.new_session(name), "url": site.url}
+        profile.add_cookies([cookie])  # type: ignore[list-item]
+        return self.adopt(profile.new_page(), site, path)
 
     def fill_sign_in(self, tab: Tab, name: str) -> None:
         tab.page.get_by_label("Email address").fill(f"{name.lower()}@example.org")

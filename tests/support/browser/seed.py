@@ -16,9 +16,6 @@ def main() -> None:
     import django
 
     django.setup()
-    from django.core.management import call_command
-
-    call_command("migrate", verbosity=0)
     print(json.dumps(with_passwords(make())))
 
 

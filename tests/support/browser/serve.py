@@ -12,13 +12,6 @@ from typing import Any
 FULL = "full"
 
 
-def without_notifications() -> None:
-    """No change is announced to anybody: processes and pages notice it when they look."""
-    from chat.core.notify import ChangeNotifier
-
-    ChangeNotifier.publish = lambda self, topic: None  # type: ignore[method-assign]
-
-
 def full_at_times() -> None:
     """The database takes no further page while the file `FULL` is there, as on a full disk."""
     from django.conf import settings
@@ -33,7 +26,15 @@ def full_at_times() -> None:
     connection_created.connect(limit, weak=False)
 
 
-FAULTS = {fault.__name__: fault for fault in (without_notifications, full_at_times)}
+def other_version() -> None:
+    """The pages have scripts of another version; their content is the same."""
+    from chat.core import database_identity
+
+    digest = database_identity.source_digest()
+    database_identity.source_digest = lambda: digest[::-1]
+
+
+FAULTS = {fault.__name__: fault for fault in (full_at_times, other_version)}
 
 
 def main(fault: str, *arguments: str) -> None:

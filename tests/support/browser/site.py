@@ -10,11 +10,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from chat.demo.fake import FakeUpstream
 from tests.support.browser.serve import FULL
 from tests.support.processes.site import ROOT, Site, World, environment, soon
+from tests.support.upstream.fake import FakeUpstream
 
 # Below the range from which systems hand out ports: nobody gets one of these by chance.
 PORTS = range(20_000, 32_000)
@@ -96,11 +96,24 @@ class BrowserSite(Site):
             " WHERE finished_at IS NULL RETURNING public_id"
         ):
             soon(lambda row=row: self.run(UUID(row["public_id"]))["finished_at"])
+        for table in ("chat_draft", "chat_presence"):
+            self.rows(f"DELETE FROM {table}")
         self.fake.clear()
 
     def close_questions(self) -> None:
         """Nothing that other tests have left waits for an answer any more."""
         self.rows("UPDATE chat_question SET status = 'expired' WHERE status IN ('open', 'claimed')")
+
+    def new_session(self, name: str) -> str:
+        """Returns the key of a session like the one that this person has."""
+        key = uuid4().hex
+        self.rows(
+            "INSERT INTO django_session (session_key, session_data, expire_date)"
+            " SELECT ?, session_data, expire_date FROM django_session WHERE session_key = ?",
+            key,
+            self.world.sessions[name],
+        )
+        return key
 
     @contextlib.contextmanager
     def speaking(self, dialect: str) -> Iterator[None]:

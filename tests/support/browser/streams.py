@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from chat.demo.script import (
+from tests.support.upstream.script import (
     AnyStep,
     Gate,
     Hang,

@@ -1,6 +1,7 @@
 """A person's tab in a real browser, and what it noticed: frames, errors, broken policies."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -164,7 +165,7 @@ class Tab:
         self.page.mouse.move(-1, -1)
         if self.page.viewport_size != DESKTOP:
             self.page.set_viewport_size(DESKTOP)
-        self.page.emulate_media(color_scheme="light", reduced_motion="no-preference")
+        self.page.emulate_media(color_scheme="light", reduced_motion="reduce")
         noticed: tuple[list[Any], ...] = (self.errors, self.violations, self.console_errors)
         for each in (*noticed, self.sockets, self.messages, self._held, self._answers):
             each.clear()
@@ -212,6 +213,10 @@ class Tab:
         """Waits until the newest answer holds this text."""
         expect(self.answer).to_contain_text(text)
         return self
+
+    def has_title(self, title: str) -> None:
+        """Waits for the title of the page, whatever other tests have left in the person's inbox."""
+        expect(self.page).to_have_title(re.compile(rf"^(\(\d+\+?\) )?{re.escape(title)}$"))
 
     def until_live(self) -> "Tab":
         """Waits for the first message of the socket; text alone may have come with the page."""

@@ -4,13 +4,20 @@ from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import AnyStep, Pause, Script, lmstudio_event, lmstudio_run, stream
 from chat.runs.event_buffer import LogEntry
 from tests.support.cluster.cluster import Cluster
 from tests.support.cluster.viewers import Viewers
 from tests.support.processes.runs import assert_ended, text_of
 from tests.support.processes.site import SOON_SECONDS
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import (
+    AnyStep,
+    Pause,
+    Script,
+    lmstudio_event,
+    lmstudio_run,
+    stream,
+)
 
 
 class Words:

@@ -11,12 +11,12 @@ from uuid import UUID
 
 from cryptography.fernet import Fernet
 
-from chat.demo.fake import FakeUpstream
-from chat.demo.script import Gate
 from tests.support.browser.site import free_port
 from tests.support.databases import MIGRATED
 from tests.support.processes.site import ORIGIN, SOON_SECONDS, Process, Site, World, seed, soon
 from tests.support.servers import PostgreSQL, PostgresRecords, Redis
+from tests.support.upstream.fake import FakeUpstream
+from tests.support.upstream.script import Gate
 
 SEEDED = "seeded"
 # A runner without a heartbeat for so long is lost. Not shorter: on a busy machine a process may be
@@ -54,9 +54,13 @@ class Web(Site):
 
     def keep_port(self) -> None:
         """Call it before the start: then browsers find the process at the same address again."""
-        port = free_port()
+        self.port = port = free_port()
         self.command = ("serve", "--port", str(port))
         self.settings |= {"PORT": str(port), "LIVE_ORIGINS": f"{ORIGIN},http://127.0.0.1:{port}"}
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
 
 class RunnerProcess(Process):
@@ -71,7 +75,8 @@ class RunnerProcess(Process):
 class Cluster:
     """Two web processes and two runners, one of them on httpx's own transport, or one of each.
 
-    `heal` starts what is not running; `settle` ends what a test has left.
+    `heal` starts what is not running; `settle` ends what a test has left. The database is a copy of
+    ``of``.
     """
 
     def __init__(
@@ -84,6 +89,7 @@ class Cluster:
         database: str,
         fake: FakeUpstream,
         size: int = 2,
+        of: str = SEEDED,
     ) -> None:
         self.folder = folder
         self.world = world
@@ -98,12 +104,9 @@ class Cluster:
             "REDIS_URL": redis.url if redis else "",
         }
         self.webs = [self._web(f"web{number}") for number in range(1, size + 1)]
-        self.runners = [
-            self.runner("runner1", UPSTREAM_TRANSPORT="wire"),
-            self.runner("runner2", UPSTREAM_TRANSPORT="stock"),
-        ][:size]
+        self.runners = [self.runner("runner1"), self.runner("runner2")][:size]
         self._extra: list[RunnerProcess] = []
-        postgres.create(database, of=SEEDED)
+        postgres.create(database, of=of)
         self.rows("UPDATE chat_upstream SET base_url = ?", fake.url)
 
     def _folder(self, name: str) -> Path:

@@ -39,3 +39,23 @@ class Nginx(Proxy):
             [*self.command(), "-t"], check=True, stderr=subprocess.PIPE, text=True
         ).stderr
         return [line for line in said.splitlines() if re.search(r"\[(warn|error|emerg)\]", line)]
+
+
+class PlainNginx(Nginx):
+    """Without TLS, for browsers: at an address with a port, and no name."""
+
+    def adapted(self, text: str) -> str:
+        return replaced(
+            super().adapted(text),
+            (
+                (r"ssl_\w+ [^;]*;", ""),
+                # The server without TLS only redirects.
+                (r"server \{\s+listen 127[\d.:]+ default_server;(.|\n)*?(?=server \{)", ""),
+                (r"listen (127[\d.]+):\d+ ssl[^;]*;", rf"listen \1:{self.http};"),
+                (r"Host +\$host;", "Host $http_host;"),
+            ),
+        )
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        return (self.http,)

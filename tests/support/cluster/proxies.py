@@ -67,6 +67,10 @@ class Proxy(ABC):
     def environment(self) -> dict[str, str] | None:
         return None
 
+    @property
+    def ports(self) -> tuple[int, ...]:
+        return self.http, self.https
+
     def start(self) -> None:
         with (self.folder / "error.log").open("wb") as log:
             self._popen = subprocess.Popen(
@@ -77,7 +81,7 @@ class Proxy(ABC):
     def _answers(self) -> bool:
         assert self._popen.poll() is None, self.log
         try:
-            for port in (self.http, self.https):
+            for port in self.ports:
                 socket.create_connection(("127.0.0.1", port), 1).close()
         except OSError:
             return False

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from chat.runs.event_buffer import LogEntry
-from chat.runs.public_events import public_json
 from chat.wire.sse import Frame
 from tests.rendering.dom import Element, Page, _Builder
 from tests.support.cluster.cluster import Cluster, Web
-from tests.support.pages import BEGINNING, Cursor, cursor_of, page_of
+from tests.support.pages import BEGINNING, Cursor, cursor_of, page_of, sent
 from tests.support.processes.viewers import Program, Tab
 
 
@@ -59,9 +58,7 @@ class Viewer:
 
     def assert_complete(self, entries: Sequence[LogEntry]) -> None:
         assert [int(frame.id or 0) for frame in self.frames] == list(range(1, len(entries) + 1))
-        assert [frame.data.encode() for frame in self.frames] == [
-            public_json(entry, self.run) for entry in entries
-        ]
+        assert [frame.data for frame in self.frames] == sent(self.run, entries)
         assert self.current_cursor == cursor_of(entries)
         assert self.page.state() == page_of(self.run, entries).state()
 

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from chat import events as canonical
-from chat.demo.script import lmstudio_events, lmstudio_run, stream
 from chat.result import fold, plain_text
 from chat.runs.event_buffer import LogEntry
-from chat.runs.public_events import public_json
-from tests.support.pages import cursor_of, page_of
+from tests.support.pages import cursor_of, page_of, sent
 from tests.support.processes.site import Site
 from tests.support.processes.viewers import Program, Tab
+from tests.support.upstream.script import lmstudio_events, lmstudio_run, stream
 
 ANSWER = lmstudio_events(
     lmstudio_run("The river ", "runs **down** ", "to the sea.", reasoning=["Where ", "to?"])
@@ -51,9 +50,7 @@ def assert_kept(program: Program, tab: Tab, run: UUID, entries: Sequence[LogEntr
     """What was seen before a crash is in the log, under the same numbers, byte for byte."""
     seen = len(program.frames)
     assert program.seqs == list(range(1, seen + 1))
-    assert [frame.data.encode() for frame in program.frames] == [
-        public_json(entry, run) for entry in entries[:seen]
-    ]
+    assert [frame.data for frame in program.frames] == sent(run, entries[:seen])
     seq, check = tab.cursors[run]
     assert cursor_of(entries[:seq]) == (seq, check)
     assert tab.pages[run].state() == page_of(run, entries[:seq]).state()

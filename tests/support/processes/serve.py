@@ -8,12 +8,15 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 REACHED = "reached"
+# While this file is in DATA_DIR, the process pauses at its place.
+PAUSE = "pause"
 SEND_BUFFER_BYTES = 64 * 1024
 
 
@@ -22,11 +25,22 @@ def stop_here() -> None:
     threading.Event().wait()
 
 
+def pause_here() -> None:
+    """Goes on when the test removes `PAUSE`."""
+    Path(os.environ["DATA_DIR"], REACHED).touch()
+    while must_pause():
+        time.sleep(0.02)
+
+
+def must_pause() -> bool:
+    return Path(os.environ["DATA_DIR"], PAUSE).exists()
+
+
 def before_request() -> None:
     """Claimed; the prompt is about to be read, and nothing was sent."""
     from chat.runs import execution
 
-    execution.prepare = lambda run_pk, claimed: stop_here()
+    execution.prepare = lambda *_, **more: stop_here()
 
 
 def before_going_on() -> None:
@@ -102,6 +116,47 @@ def inside_last_commit() -> None:
     segments._end = stopping
 
 
+def after_enqueue() -> None:
+    """A message is in the queue, and its page has no answer."""
+    from chat.message_queue import actions
+
+    actions._send_due = lambda _: stop_here()
+
+
+def before_queued_message() -> None:
+    """The answer has ended; the message behind it is about to be sent."""
+    from chat.message_queue import sending
+
+    sending._send = lambda *_: stop_here()
+
+
+def inside_queued_message() -> None:
+    """The message is a turn and no longer queued, in a transaction that is still open."""
+    from chat.message_queue import sending
+
+    send = sending._send
+
+    def stopping(*args: Any) -> None:
+        send(*args)
+        stop_here()
+
+    sending._send = stopping
+
+
+def after_queued_message() -> None:
+    """It is committed that the message was sent, and nobody has been told."""
+    from chat.message_queue import sending
+
+    advance = sending.advance
+
+    def stopping(room: int) -> bool:
+        if has_changed := advance(room):
+            stop_here()
+        return has_changed
+
+    sending.advance = stopping
+
+
 def during_export() -> None:
     """Two conversations are in the archive, and a piece of it is in the database."""
     from chat.exports import zip_job
@@ -136,6 +191,43 @@ def during_import() -> None:
     actions._written = stopping
 
 
+def pausing_in_export() -> None:
+    """Two conversations are in the archive."""
+    from chat.exports import zip_job
+
+    zip_job._add = _pausing_after(2, zip_job._add)
+
+
+def pausing_in_import() -> None:
+    """Two conversations were imported."""
+    from chat.imports import actions
+
+    actions._written = _pausing_after(2, actions._written)
+
+
+def pausing_inside_import() -> None:
+    """The third conversation is written, in a transaction that is still open."""
+    from chat.imports import actions
+
+    actions._write = _pausing_after(3, actions._write)
+
+
+def _pausing_after(calls: int, function: Callable[..., Any]) -> Callable[..., Any]:
+    count = 0
+
+    def pausing(*args: Any) -> Any:
+        nonlocal count
+        result = function(*args)
+        count = count + 1 if must_pause() else 0
+        if count == calls:
+            # Counted anew at the next pause, although no call may come before that.
+            count = 0
+            pause_here()
+        return result
+
+    return pausing
+
+
 # --- other changes ------------------------------------------------------------------------
 
 
@@ -162,8 +254,15 @@ CHANGES = {
         before_last_commit,
         inside_last_commit,
         after_last_commit,
+        after_enqueue,
+        before_queued_message,
+        inside_queued_message,
+        after_queued_message,
         during_export,
         during_import,
+        pausing_in_export,
+        pausing_in_import,
+        pausing_inside_import,
         small_send_buffers,
     )
 }

@@ -22,9 +22,9 @@ import httpx
 import msgspec
 
 from chat import events as canonical
-from chat.demo.fake import FakeUpstream
 from chat.runs.event_buffer import LogEntry
-from tests.support.processes.serve import REACHED
+from tests.support.processes.serve import PAUSE, REACHED
+from tests.support.upstream.fake import FakeUpstream
 
 ROOT = Path(__file__).resolve().parents[3]
 # A deadline for what should happen at once, on a machine that has other things to do.
@@ -43,10 +43,17 @@ class World(msgspec.Struct, frozen=True):
     sessions: dict[str, str]
 
 
-def seed(folder: Path, *, module: str = "tests.support.processes.seed", **settings: str) -> World:
+def seed(
+    folder: Path,
+    *,
+    module: str = "tests.support.processes.seed",
+    root: Path = ROOT,
+    **settings: str,
+) -> World:
+    """``root`` is the source that seeds."""
     made = subprocess.run(
         [sys.executable, "-m", module],
-        cwd=ROOT,
+        cwd=root,
         env={**environment(folder), **settings},
         check=True,
         stdout=subprocess.PIPE,
@@ -61,6 +68,8 @@ def environment(folder: Path) -> dict[str, str]:
         "DATA_DIR": str(folder),
         "STATIC_ROOT": str(STATIC_ROOT),
         "LIVE_ORIGINS": ORIGIN,
+        # What listens on the usual ports of this machine is no business of the tests.
+        "SERVER_PORTS": "",
     }
 
 
@@ -101,6 +110,8 @@ class Process:
     command: tuple[str, ...]
     # What it logs when it is ready.
     ready: re.Pattern[str]
+    # The source that it runs.
+    root = ROOT
 
     def __init__(self, folder: Path, *, settings: Mapping[str, str] | None = None) -> None:
         self.folder = folder
@@ -121,7 +132,7 @@ class Process:
         with self._log_path.open("ab") as log:
             self._popen = subprocess.Popen(
                 [sys.executable, *main, *self.command],
-                cwd=ROOT,
+                cwd=self.root,
                 env={**environment(self.folder), **self.settings, **settings},
                 stdout=log,
                 stderr=log,
@@ -147,7 +158,7 @@ class Process:
 
     @property
     def log(self) -> str:
-        return self._log_path.read_text()
+        return self._log_path.read_text() if self._log_path.exists() else ""
 
     def freeze(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
@@ -174,6 +185,14 @@ class Process:
 
     def until_stopped_at_place(self) -> None:
         soon((self.folder / REACHED).exists)
+
+    def pause_at_place(self) -> None:
+        """For changes that only pause there: the next time, until `go_on`."""
+        (self.folder / PAUSE).touch()
+
+    def go_on(self) -> None:
+        (self.folder / REACHED).unlink()
+        (self.folder / PAUSE).unlink()
 
 
 class Site(Process):

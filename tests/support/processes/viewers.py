@@ -158,7 +158,8 @@ class Tab(Listener):
             {"run": run.hex, "seq": seq, "check": check, "holds": True}
             for run, (seq, check) in self.cursors.items()
         ]
-        self.say(type="hello", room=room and room.hex, revision=0, runs=runs)
+        channels = {"queue": {}, "page": {"revision": 0}}
+        self.say(type="hello", room=room and room.hex, runs=runs, channels=channels)
 
     def say(self, **message: object) -> None:
         self._socket.send(json.dumps(message))

@@ -1,0 +1,1 @@
+"""Comments of people on turns of a conversation, and on passages of them."""

@@ -1,0 +1,1 @@
+"""Texts that people have not sent yet, which follow them to their other devices."""

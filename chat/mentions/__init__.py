@@ -1,0 +1,1 @@
+"""Mentions: ``@`` and the name of a person in a message."""

@@ -1,0 +1,38 @@
+"""Questions, approvals and tool calls that wait for a person, as entries of the inbox."""
+
+from django.utils.translation import gettext_lazy
+
+from chat import access
+from chat.core.prepared import Column, query_text
+from chat.web.inbox_sources import InboxSource
+
+
+def _rows() -> str:
+    """Begins with the open questions, which are few, and asks the one rule about those that may be for one of
+    the people."""
+    person = Column("asked.person")
+    theirs = access.questions_for(person).filter(access.addressed_to(person))
+    is_theirs = query_text(theirs.filter(pk=Column("question.id")).order_by().values("pk"))
+    return f"""
+        SELECT asked.person, question.public_id AS key, question.conversation_id, run.message_id,
+            CAST(NULL AS bigint) AS actor_id, question.created_at AS at,
+            CAST(NULL AS bigint) AS revision, question.kind AS detail
+        FROM chat_question question
+        JOIN chat_run run ON run.id = question.run_id
+        JOIN chat_conversation room ON room.id = question.conversation_id
+        JOIN asked
+            ON asked.person IN (run.requested_by_id, room.owner_id, question.claimed_by_id)
+        WHERE question.status IN ('open', 'claimed') AND EXISTS {is_theirs}
+    """  # noqa: S608
+
+
+QUESTIONS = InboxSource(
+    kind="question",
+    icon="hand",
+    label=gettext_lazy("Questions and approvals"),
+    line=gettext_lazy("Needs your answer"),
+    notice=gettext_lazy("Waiting for your answer"),
+    rows=_rows,
+    is_read_by_reading=False,
+    anchor="ask-{key}",
+)

@@ -1,0 +1,1 @@
+"""Titles of conversations that a model writes, where administrators have chosen one."""

@@ -1,0 +1,1 @@
+"""Unread conversations of each person, the same on all of their devices."""

@@ -1,0 +1,3 @@
+/* The settings of titles that a model writes. */
+import "../base/combobox.js";
+import "./base.js";

@@ -1,0 +1,69 @@
+"""Each column of an exported model is in the export, or is named here as left out on purpose."""
+
+from __future__ import annotations
+
+from django.db.models import Model
+from msgspec import Struct
+
+from chat.exports import format as form
+from chat.models import (
+    AnswerFile,
+    Artifact,
+    ArtifactVersion,
+    Attempt,
+    Comment,
+    Conversation,
+    Message,
+    Mockup,
+    MockupFile,
+    MockupVersion,
+    Question,
+    Run,
+    StoredFile,
+    Tool,
+)
+
+# What a record belongs to is the record around it. A version names its run itself.
+AROUND = {"conversation", "message", "artifact", "mockup", "version"}
+# The members that have other names than their columns.
+MEMBERS = {"public_id": "id", "upstream": "server", "content": "sha256"}
+RECORDS: dict[type[Model], tuple[type[Struct], set[str]]] = {
+    Conversation: (
+        form.Conversation,
+        {
+            *(
+                "has_automatic_title",
+                "shows_settings",
+                "revision",
+                "comments_version",
+                "deleted_at",
+            ),
+            "expires_at",
+        },
+    ),
+    Tool: (form.Tool, {"public_id", "team", "created_by", "created_at"}),
+    Message: (form.Turn, {"revision"}),
+    Run: (
+        form.Run,
+        {"position", "last_seq", "response_id", "idempotency_key", "request_digest", "runner"},
+    ),
+    Attempt: (form.Attempt, {"run"}),
+    Question: (form.Question, {"run"}),
+    AnswerFile: (form.AnswerFile, {"run"}),
+    Artifact: (form.Artifact, set()),
+    ArtifactVersion: (form.ArtifactVersion, set()),
+    Mockup: (form.Mockup, set()),
+    MockupVersion: (form.MockupVersion, set()),
+    MockupFile: (form.MockupFile, {"attempts", "due_at"}),
+    Comment: (form.Comment, {"part", "start", "idempotency_key"}),
+    StoredFile: (form.File, {"project"}),
+}
+
+
+def test_every_column_is_exported_or_named_as_left_out() -> None:
+    for model, (record, left_out) in RECORDS.items():
+        columns = {column.name for column in model._meta.concrete_fields} - {"id"}
+        members = set(record.__struct_fields__)
+        left = {name for name in columns if not members & {name, MEMBERS.get(name)}}
+
+        assert left - AROUND == left_out, model
