@@ -18,7 +18,8 @@ class PageState:
 
     ``open`` are the answers of which more may come, ``strip``, ``action``, ``tools`` and
     ``head`` the marks of the phase strip, the composer's button, its tools and the heading,
-    ``writes`` whether there is a composer. ``runs`` are the runs of the open answers and of the
+    ``writes`` whether there is a composer. ``is_behind``: a line below a turn says that somebody has made
+    or continued another version. ``runs`` are the runs of the open answers and of the
     last one, each with the number of its questions on the page; ``asks`` the open questions with
     their marks.
     """
@@ -33,6 +34,7 @@ class PageState:
     tools: str = ""
     head: str = ""
     writes: bool = False
+    is_behind: bool = False
     runs: dict[str, int] = field(default_factory=dict)
     asks: dict[str, str] = field(default_factory=dict)
     # The lines of the list beside it.
@@ -40,8 +42,9 @@ class PageState:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the page has a composer and no live or waiting answer."""
-        return self.writes and not (self.open or self.strip or self.action or self.asks)
+        """True if the page has a composer, no live or waiting answer, and no line that a message may remove."""
+        is_settled = not (self.open or self.strip or self.action or self.asks)
+        return self.writes and is_settled and not self.is_behind
 
 
 _decoder = msgspec.json.Decoder(PageState)

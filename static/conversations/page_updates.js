@@ -32,6 +32,7 @@ function state() {
     asks: Object.fromEntries(openAsks().map(({ dataset: { ask, mark } }) => [ask, mark])),
     head: document.querySelector("#room-head [data-mark]")?.dataset.mark ?? "",
     writes: document.getElementById("composer") !== null,
+    is_behind: turns.querySelector(".newer") !== null,
   };
 }
 

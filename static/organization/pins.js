@@ -1,8 +1,10 @@
 /* Dragging a conversation onto the pinned ones of the sidebar pins it there, or moves its pin. As long as
    nothing is pinned, there is a place to drop it on while it is dragged. The menu of its line does the same. */
-import { on } from "../base/dom.js";
+import { emit, listen, on } from "../base/dom.js";
+import { AFTER_SWAP, ROOM_CHANGED } from "../base/events.js";
 
 const list = document.getElementById("conversations");
+const room = document.getElementById("room");
 let dragged = null;
 const pinned = () => list.querySelector("[data-pinned]");
 const lines = () => [...pinned().querySelectorAll("li")].filter(line => line !== dragged);
@@ -53,4 +55,15 @@ on("dragend", "#conversations [data-room]", () => {
   if (pinned()) mark(null);
   dragged = null;
   list.classList.remove("is-dragging");
+});
+
+/* The menu in the heading pins or unpins: the page asks for it again when the list says otherwise than before,
+   whether that was done here, in the list or on another device. */
+const isPinned = () => pinned()?.querySelector(`[data-room="${room.dataset.room}"]`) != null;
+let wasPinned = room && isPinned();
+
+listen(AFTER_SWAP, (_, { target }) => {
+  if (!room || target !== list || isPinned() === wasPinned) return;
+  wasPinned = isPinned();
+  emit(ROOM_CHANGED, {});
 });

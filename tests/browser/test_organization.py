@@ -141,7 +141,8 @@ def test_pins_are_ordered_by_menu_by_dragging_and_in_another_window(
     tab: OpenTab, begin: Begin
 ) -> None:
     first, second, third = (begin(name) for name in ("First", "Second", "Third"))
-    bob, other = tab("Bob", "/"), tab("Bob", "/")
+    bob, other = tab("Bob", "/"), tab("Bob", begin.addresses[third])
+    unpin = other.page.locator('#room-head form[action$="/unpin/"]')
     place = bob.page.get_by_text("Drop here to pin")
     expect(place).to_be_hidden()
     drag_to_first_pin(bob, first, place)
@@ -158,9 +159,11 @@ def test_pins_are_ordered_by_menu_by_dragging_and_in_another_window(
 
     for each in (bob, other):
         expect(pinned(each)).to_have_text([third, second, first])
+    expect(unpin).to_have_count(1)
     for title in (first, second, third):
         choose(bob, title, "Unpin")
         expect(pinned(bob).filter(has_text=title)).to_have_count(0)
+    expect(unpin).to_have_count(0)
 
 
 def test_menu_of_a_line_by_keyboard_alone(tab: OpenTab, begin: Begin) -> None:

@@ -13,9 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from django.http import Http404
 from django.test import Client
 from django.urls import reverse
 
+from chat import access
 from chat.message_queue import sending
 from chat.models import (
     Conversation,
@@ -108,15 +110,17 @@ class Walk:
         """The look that comes once a second, until it finds nothing more to tell."""
         self.late_updates(page)
         for _ in range(5):
-            self.room.conversation.refresh_from_db()
-            fresh = ShownPage(page.client, page.user, self.room.conversation)
-            if page.is_gone or fresh.is_gone:
+            try:
+                room = access.get_conversation(page.user, self.room.conversation.public_id)
+            except Http404:
                 # The connection ends, and says so.
                 page.is_gone = True
                 return
-            if fresh.writes != page.writes:
+            context = access.context_of(page.user, room)
+            # The list beside the page tells of pins.
+            if (context.may_write, context.is_pinned) != (page.writes, page.is_pinned):
                 page.pull()
-            elif page.revision < self.room.conversation.revision:
+            elif page.revision < room.revision:
                 page.take_update(*page.update())
         page.take_queue()
 

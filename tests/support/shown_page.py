@@ -23,7 +23,7 @@ PARTS = ("room-head", "earlier", "turns", "strip", "queue", "composer-slot")
 OWN_VALUES = ("csrfmiddlewaretoken", "key")
 OWN_ATTRIBUTES = (
     *("data-seq", "data-check", "data-live", "aria-busy", "data-worded", "data-sent", "data-state"),
-    *("data-elapsed-ms", "data-fresh"),
+    *("data-elapsed-ms", "data-fresh", "autofocus", "tabindex"),
 )
 
 
@@ -64,6 +64,10 @@ class ShownPage:
     def writes(self) -> bool:
         return self._by_id("composer") is not None
 
+    @property
+    def is_pinned(self) -> bool:
+        return bool(self.find("//*[@id='room-head']//form[contains(@action, '/unpin/')]"))
+
     def state(self) -> dict[str, Any]:
         turns = self._by_id("turns")
         shown = list(turns)
@@ -86,6 +90,7 @@ class ShownPage:
             },
             "head": self._mark("//*[@id='room-head']//*[@data-mark]"),
             "writes": self.writes,
+            "is_behind": bool(turns.find_class("newer")),
         }
 
     def _mark(self, path: str) -> str:
