@@ -25,7 +25,7 @@ SHOWN = """() => {
       for (const one of part.querySelectorAll(`[${name}]`)) one.removeAttribute(name);
       part.removeAttribute(name);
     }
-    for (const each of part.querySelectorAll(".unread-word, .here-mark, #presence > *, .new-line")) each.remove();
+    for (const each of part.querySelectorAll(".unread-word, .here-mark, .nav-count, #presence > *, .new-line")) each.remove();
     for (const one of part.querySelectorAll("[class='']")) one.removeAttribute("class");
     for (const one of part.querySelectorAll("*")) {
       const attributes = [...one.attributes].sort((a, b) => (a.name < b.name ? -1 : 1));

@@ -99,13 +99,14 @@ def test_race_of_two_messages_makes_no_branch(cluster: Cluster) -> None:
 
 # --- killed processes --------------------------------------------------------------------------------
 
-# Where the runner is killed, and how many answers have been asked for by then.
+# Where the runner is killed, and how many answers may have been asked for by then. Only one of its threads stops
+# at the place, so it may ask for the answer to a message that it has just sent.
 PLACES = {
-    "before_request": 0,
-    "after_last_commit": 1,
-    "before_queued_message": 1,
-    "inside_queued_message": 1,
-    "after_queued_message": 1,
+    "before_request": (0,),
+    "after_last_commit": (1,),
+    "before_queued_message": (1,),
+    "inside_queued_message": (1,),
+    "after_queued_message": (1, 2),
 }
 
 
@@ -132,10 +133,11 @@ def test_runner_killed_at_each_step_loses_and_doubles_nothing(
 
     soon(lambda: processes.said(web) == ["First", "Second"])
     soon(lambda: not web.value("SELECT count(*) FROM chat_run WHERE finished_at IS NULL"))
-    assert (asked, processes.waiting(web)) == (PLACES[place], 0)
-    # A run that the killed runner has just claimed is not sent: nobody knows whether it was.
+    assert asked in PLACES[place]
+    assert processes.waiting(web) == 0
+    # A run that the killed runner has just claimed is not sent again: nobody knows whether it was.
     (last,) = web.rows("SELECT status FROM chat_run ORDER BY id DESC LIMIT 1")
-    assert fake.posts == (1 if last["status"] == "interrupted" else 2)
+    assert fake.posts == (asked if last["status"] == "interrupted" else 2)
 
 
 def test_web_process_killed_in_the_form_queues_once(own_cluster: Cluster) -> None:
