@@ -240,6 +240,8 @@ def sent(
         or position.revision + 1 != conversation.revision
         or not (position.is_quiet and run.is_queued)
         or has_attachments
+        # The message has taken it out of the archive, which the heading says.
+        or conversation.archived_at is not None
     ):
         return accepted(request, conversation)
     if not run.is_repeated and position.number and _is_end(parent, position):

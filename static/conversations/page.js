@@ -51,7 +51,10 @@ function refreshLater() {
   failures += 1;
 }
 
-listen(REQUEST_ERROR, ({ ctx }) => { if (isRefresh(ctx?.request)) refreshLater(); });
+// A change may have been made although its response is lost.
+listen(REQUEST_ERROR, ({ ctx }) => {
+  if (isRefresh(ctx?.request) || ctx?.request?.method === "POST") refreshLater();
+});
 
 listen(ROOM_CHANGED, ({ revision }) => {
   if (revision === undefined || revision !== Number(room.dataset.revision)) refresh(DELAY_MS, revision);

@@ -118,7 +118,8 @@ class Walk:
                 return
             context = access.context_of(page.user, room)
             # The list beside the page tells of pins.
-            if (context.may_write, context.is_pinned) != (page.writes, page.is_pinned):
+            is_other = (context.may_write, context.is_pinned) != (page.writes, page.is_pinned)
+            if is_other or page.has_lost:
                 page.pull()
             elif page.revision < room.revision:
                 page.take_update(*page.update())

@@ -41,7 +41,7 @@ class ShownPage:
 
     def __init__(self, client: Client, user: User, room: Conversation) -> None:
         self.client, self.user, self.room = client, user, room
-        self.is_gone = False
+        self.is_gone = self.has_lost = False
         self.reload()
 
     def reload(self) -> None:
@@ -113,12 +113,15 @@ class ShownPage:
         """``is_lost``: the response does not arrive."""
         response = self.client.post(url, data, headers=self.headers)
         assert response.status_code < 500, response.content
-        if not is_lost:
+        if is_lost:
+            self.has_lost = True
+        else:
             self._take(response)
         return response
 
     def pull(self) -> None:
-        """Requests its changes."""
+        """Requests its changes, as it also does some time after it has lost a response."""
+        self.has_lost = False
         if not self.is_gone:
             self._take(
                 self.client.get(url_of("conversation_changes", self.room), headers=self.headers)
