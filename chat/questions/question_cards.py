@@ -76,9 +76,12 @@ class QuestionCard:
 
     @property
     def mark(self) -> str:
-        """A value that changes with the line of an open question, which says who is answering."""
+        """A value that changes with the line of an open question, which says who is answering, and lets people
+        say so where others can answer, too."""
         claimer = self.claimer
-        return f"{zlib.crc32(claimer.public_id.bytes):08x}" if claimer else "open"
+        if claimer is not None:
+            return f"{zlib.crc32(claimer.public_id.bytes):08x}"
+        return "open" if self.is_shared else "open-alone"
 
     @property
     def claimer(self) -> User | None:
