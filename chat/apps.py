@@ -24,11 +24,11 @@ class ChatConfig(AppConfig):
         from chat.live.posts import use_respond
         from chat.message_queue.actions import enqueue
         from chat.message_queue.tasks import SEND_AFTER_ANSWER, SEND_LATE, SEND_QUEUED
-        from chat.models import JobKind
+        from chat.models import JobKind, ToolKind
         from chat.organization.purge import PURGE
         from chat.presence.purge import PURGE_PRESENCE
         from chat.questions.asking import ASK_PEOPLE
-        from chat.questions.question_cards import cards_by_run
+        from chat.questions.card_reading import cards_by_run
         from chat.rendering.icons import use_sprite
         from chat.runs.admission import LIMIT_PER_PERSON, use_admission_checks
         from chat.runs.ended_runs import FOLLOW_ENDED_RUNS, FOLLOWED
@@ -37,23 +37,37 @@ class ChatConfig(AppConfig):
         from chat.search.sources import INDEX_ANSWER, INDEX_MORE
         from chat.titles.queueing import QUEUE_TITLE
         from chat.titles.writer import WRITE_TITLES
+        from chat.tools.http import call_http
+        from chat.tools.kinds import use_executors
+        from chat.tools.mcp import call_mcp
+        from chat.tools.outcome import RUN_TOOLS
+        from chat.tools.runner import RUN_CALLS
+        from chat.tools.server_tests import TEST_SERVERS
         from chat.web.posts import respond_with
 
         use_steps(
-            *(ASK_PEOPLE, STORE_ARTIFACTS, STORE_MOCKUPS, CONTINUE_PAUSED, STORE_OUTPUT_FILES),
+            *(
+                ASK_PEOPLE,
+                RUN_TOOLS,
+                STORE_ARTIFACTS,
+                STORE_MOCKUPS,
+                CONTINUE_PAUSED,
+                STORE_OUTPUT_FILES,
+            ),
             INDEX_MORE,
         )
         use_ending_rows(INDEX_ANSWER, FOLLOWED, QUEUE_TITLE)
         use_admission_checks(LIMIT_PER_PERSON)
         for task in (
             *(FETCH_FILES, PURGE, JOBS, PURGE_JOBS, PURGE_FILES, FOLLOW_ENDED_RUNS, WRITE_TITLES),
-            *(SEND_QUEUED, SEND_AFTER_ANSWER, SEND_LATE, PURGE_PRESENCE),
+            *(SEND_QUEUED, SEND_AFTER_ANSWER, SEND_LATE, PURGE_PRESENCE, RUN_CALLS, TEST_SERVERS),
         ):
             register_periodic_task(task)
         register_kind(JobKind.EXPORT, make_zip)
         register_kind(JobKind.CHECK, import_jobs.check)
         register_kind(JobKind.IMPORT, import_jobs.run_import)
         register_kind(JobKind.UNDO, import_jobs.run_undo)
+        use_executors({ToolKind.HTTP: call_http, ToolKind.MCP: call_mcp})
         use_cards(cards_by_run)
         use_enqueue(enqueue)
         # Composer, edits, new answers and stops.
@@ -91,10 +105,10 @@ def _register_inbox_sources() -> None:
     from chat.inbox.answers import ANSWERS
     from chat.mentions.inbox_source import MENTIONS
     from chat.participants.inbox_source import SHARES
-    from chat.questions.inbox_source import QUESTIONS
+    from chat.questions.inbox_source import CALLS, QUESTIONS
     from chat.web.inbox_sources import use_inbox_sources
 
-    use_inbox_sources(QUESTIONS, MENTIONS, COMMENTS, ANSWERS, SHARES)
+    use_inbox_sources(QUESTIONS, CALLS, MENTIONS, COMMENTS, ANSWERS, SHARES)
 
 
 class AdminConfig(SimpleAdminConfig):

@@ -160,6 +160,7 @@ TEMPLATES = [
                 "chat.message_queue.tags",
                 "chat.organization.tags",
                 "chat.public_api.tags",
+                "chat.tools.tags",
             ],
         },
     },
@@ -481,6 +482,19 @@ COMMENTS_PER_CONVERSATION = int(env.number("COMMENTS_PER_CONVERSATION", 500, at_
 COMMENTS_PER_MINUTE = int(env.number("COMMENTS_PER_MINUTE", 30, at_least=1))
 # Size of a tool result or of the reply to a question, in UTF-8.
 TOOL_RESULT_BYTES = int(env.number("TOOL_RESULT_BYTES", 512 * 1024))
+# Calls of tools that one answer, and one runner, runs at the same time. One person gets a quarter of a runner's.
+TOOL_CALLS_AT_ONCE = int(env.number("TOOL_CALLS_AT_ONCE", 4, at_least=1))
+TOOL_CALLS_PER_RUNNER = int(env.number("TOOL_CALLS_PER_RUNNER", 32, at_least=1))
+# How long a call may take, and the connection to its server.
+TOOL_CALL_SECONDS = env.number("TOOL_CALL_SECONDS", 600, at_least=1, at_most=_DAY_SECONDS)
+TOOL_CONNECT_SECONDS = env.number("TOOL_CONNECT_SECONDS", 10, at_least=1)
+# Bytes of a response, with pictures and other files. Of its text the model gets TOOL_RESULT_BYTES.
+TOOL_RESPONSE_BYTES = int(env.number("TOOL_RESPONSE_BYTES", 5 * _MEBIBYTE, at_least=1024))
+# Rounds and calls of one answer after which somebody has to approve the next.
+TOOL_ROUNDS = int(env.number("TOOL_ROUNDS", 25, at_least=1))
+TOOL_CALLS = int(env.number("TOOL_CALLS", 100, at_least=1))
+# Whether owners and admins of teams may add servers of tools, and HTTP tools. Otherwise administrators do.
+TEAM_TOOL_SERVERS = env.flag("TEAM_TOOL_SERVERS", False)
 # How long the claim of a question keeps others from answering it.
 CLAIM_SECONDS = env.number("CLAIM_SECONDS", 120, at_least=1, at_most=_DAY_SECONDS)
 
@@ -532,6 +546,10 @@ LOGGING = {
         "daphne": {"level": "WARNING"},
         "httpx": {"level": "WARNING"},
         "httpcore": {"level": "WARNING"},
+        # These write what tools and their servers sent.
+        "mcp": {"level": "CRITICAL"},
+        "httpx2": {"level": "CRITICAL"},
+        "httpcore2": {"level": "CRITICAL"},
         "django.server": {"level": "WARNING"},
         # Anyone can cause this error, which would log a traceback of forty lines each time.
         "django.security.DisallowedHost": {"level": "CRITICAL"},

@@ -33,6 +33,7 @@ from chat.models import (
     AnswerFile,
     Artifact,
     ArtifactVersion,
+    CallStatus,
     Comment,
     Conversation,
     Group,
@@ -58,12 +59,17 @@ from chat.models import (
     Team,
     TeamRole,
     Tool,
+    ToolCall,
+    ToolKind,
+    ToolRequest,
+    ToolServer,
     Upstream,
     User,
     Visibility,
 )
 from chat.projects.actions import create_project, set_member
 from chat.projects.forms import Place
+from chat.tools.definitions import call_digest
 from chat.web import views
 from tests.conftest import PASSWORD
 from tests.support.files import store_file
@@ -159,6 +165,11 @@ def alice_only(outcome: Outcome) -> Outcomes:
 def team_managers(outcome: Outcome) -> Outcomes:
     """The team's owner and administrators; members see the object and may not change it."""
     return signed_in_only(404, alice=outcome, administrator=outcome, bob=403, viewer=403)
+
+
+def tool_server_managers(outcome: Outcome) -> Outcomes:
+    """Administrators; the team's people are told that they may not."""
+    return signed_in_only(404, administrator=outcome, alice=403, bob=403, viewer=403)
 
 
 def account_managers(outcome: Outcome, **exceptions: Outcome) -> Outcomes:
@@ -895,6 +906,28 @@ def _waiting_run(thread: Thread) -> Values:
     return {"public_id": _waiting(thread.run).run.public_id}
 
 
+def _call(thread: Thread) -> Values:
+    """A call of a tool that waits for an approval."""
+    question = _waiting(thread.run)
+    Question.objects.filter(pk=question.pk).update(kind=QuestionKind.TOOL)
+    tool = Tool.objects.create(team=thread.conversation.team, name="gauge", kind=ToolKind.HTTP)
+    thread.conversation.tools.add(tool)
+    ToolCall.objects.create(
+        question=question,
+        tool=tool,
+        kind=tool.kind,
+        status=CallStatus.APPROVAL,
+        definition_digest=call_digest(tool),
+    )
+    return {"public_id": question.public_id}
+
+
+def _call_that_may_have_run(thread: Thread) -> Values:
+    values = _call(thread)
+    ToolCall.objects.update(status=CallStatus.UNKNOWN)
+    return values
+
+
 def _reply(world: World) -> Values:
     return {"text": "The upper one."}
 
@@ -907,25 +940,77 @@ def _tool(world: World) -> Values:
     return {"public_id": Tool.objects.create(team=world.team, name="gauge").public_id}
 
 
+def _http_tool(world: World) -> Values:
+    tool = Tool.objects.create(team=world.team, name="gauge", kind=ToolKind.HTTP)
+    ToolRequest.objects.create(tool=tool, address="http://a.test/")
+    return {"public_id": tool.public_id}
+
+
 def _tool_fields(world: World) -> Values:
     return {"name": "gauge_2", "description": "", "schema": ""}
 
 
+def _tool_server(world: World) -> Values:
+    server = ToolServer.objects.create(team=world.team, name="Harbor", address="http://a.test/mcp")
+    return {"public_id": server.public_id}
+
+
+def _remote_tool(world: World) -> Values:
+    server = ToolServer.objects.create(team=world.team, name="Harbor", address="http://a.test/mcp")
+    tool = Tool.objects.create(team=world.team, name="level", kind=ToolKind.MCP, server=server)
+    return {"public_id": tool.public_id}
+
+
+def _tool_server_fields(world: World) -> Values:
+    return {"name": "Harbor 2", "address": "http://b.test/mcp", "headers": ""}
+
+
+TOOL_SERVER_CASES = [
+    Case("tool_servers", administrators(200)),
+    Case("tool_server_add", tool_server_managers(200), "", _team),
+    Case("tool_server_add", tool_server_managers(302), "", _team, "post", _tool_server_fields),
+    Case("tool_server", tool_server_managers(200), "", _tool_server),
+    Case("tool_server_settings", tool_server_managers(200), "", _tool_server),
+    Case(
+        "tool_server_settings",
+        tool_server_managers(302),
+        "",
+        _tool_server,
+        "post",
+        _tool_server_fields,
+    ),
+    *(
+        Case(f"tool_server_{verb}", tool_server_managers(302), "", _tool_server, "post")
+        for verb in ("test", "switch", "read_only", "remove")
+    ),
+    Case("tool_server_rule", tool_server_managers(302), "", _remote_tool, "post"),
+]
+
 QUESTION_CASES = [
+    *TOOL_SERVER_CASES,
     *shared_and_private("question_answer", writers, 302, _open_question, "post", _reply),
     *shared_and_private("question_refuse", writers, 302, _open_question, "post", _reply),
     *shared_and_private("question_claim", writers, 302, _open_question, "post", _reply),
     *shared_and_private("question_release", writers, 302, _open_question, "post", _reply),
+    *shared_and_private("call_approve", writers, 302, _call, "post"),
+    *shared_and_private("call_refuse", writers, 302, _call, "post"),
+    *shared_and_private("call_run_again", writers, 302, _call_that_may_have_run, "post"),
+    *shared_and_private("call_result", writers, 302, _call_that_may_have_run, "post"),
+    *shared_and_private("call_go_on", writers, 302, _call_that_may_have_run, "post"),
     *shared_and_private("run_go_on", writers, 302, _waiting_run, "post"),
     *shared_and_private("conversation_tools", writers, 302, _conversation, "post"),
+    *shared_and_private("tool_choice_forget", writers, 302, _conversation, "post"),
     *shared_and_private("presence_sign", readers, 204, _conversation, "post"),
     *shared_and_private("draft_save", readers, 204, _conversation, "post"),
     Case("draft_save_new", signed_in_only(204), method="post"),
     Case("tools", signed_in_only(200)),
     Case("tool_add", team_managers(200), "", _team),
     Case("tool_add", team_managers(302), "", _team, "post", _tool_fields),
+    Case("tool_check", team_managers(200), "", _team, "post"),
     Case("tool", team_managers(200), "", _tool),
     Case("tool", team_managers(302), "", _tool, "post", _tool_fields),
+    Case("tool", tool_server_managers(200), "", _http_tool),
+    Case("tool", tool_server_managers(302), "", _http_tool, "post", _tool_fields),
     Case("tool_remove", team_managers(302), "", _tool, "post"),
 ]
 

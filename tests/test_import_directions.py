@@ -33,9 +33,13 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "access_reasons": (),
     "demo": (),
     "search": (),
-    "tools": (),
+    "tools": (
+        *("questions.actions", "questions.replies", "questions.tool_call_cards"),
+        *("conversations.page", "conversations.page_parts", "demo.models", "demo.mcp"),
+        "search.sources",
+    ),
     "servers": ("demo.models",),
-    "accounts": ("servers.actions",),
+    "accounts": ("servers.actions", "tools.demo"),
     "artifacts": ("search.sources",),
     "files": ("artifacts.actions", "artifacts.file_rows", "search.sources"),
     "presence": (),
@@ -50,12 +54,13 @@ FEATURES: dict[str, tuple[str, ...]] = {
         *("conversations.actions", "conversations.choice_form", "conversations.page"),
         "files.actions",
     ),
-    "forks": ("conversations.paths", "files.storage", "search.sources"),
+    "forks": ("conversations.paths", "files.storage", "search.sources", "tools.outcome"),
     "comments": ("conversations.page", "mentions.records"),
     "jobs": (),
     "imports": (
         *("conversations.actions", "conversations.titles", "search.sources"),
         *("files.actions", "files.storage", "artifacts.paths", "exports.format", "jobs"),
+        "tools.outcome",
     ),
     "organization": ("conversations.actions",),
     "projects": (
@@ -71,11 +76,11 @@ FEATURES: dict[str, tuple[str, ...]] = {
         "conversations.page",
         "conversations.page_parts",
     ),
-    "inbox": ("questions.question_cards", "unread.marks"),
+    "inbox": ("questions.question_cards", "questions.card_reading", "unread.marks"),
     "exports": (
         *("conversations.paths", "conversations.transcript", "conversations.tags"),
         "conversations.change_lines",
-        "questions.question_cards",
+        *("questions.question_cards", "questions.card_reading"),
         *("run_details.log_pages", "jobs", "access_reasons.actions"),
     ),
     "transfers": (
@@ -104,6 +109,10 @@ RESERVED: dict[str, tuple[str, ...]] = {
     "channels": ("live", "public_api", "health", "management"),
     "daphne": ("management",),
     "prometheus_client": ("core",),
+    # Of `tools` only its package `mcp` does (tests/tools/mcp/test_imports.py).
+    "mcp": ("tools",),
+    "mcp_types": ("tools",),
+    "httpx2": ("tools",),
 }
 NOT_PURE = ("django", "channels", "httpx", "asyncio", "socket", "threading")
 # Rendering is pure too, but for the template engine.

@@ -27,6 +27,7 @@ from chat.access.projects import visible_projects
 from chat.core.prepared import Prepared
 from chat.models import (
     OPEN_STATUSES,
+    UNSETTLED_STATUSES,
     AccessReason,
     Artifact,
     Comment,
@@ -46,6 +47,7 @@ from chat.models import (
     Run,
     Team,
     Tool,
+    ToolCall,
     User,
 )
 
@@ -319,6 +321,21 @@ def get_question(user: User, public_id: UUID, *, for_write: bool = False) -> Que
     return question
 
 
+def get_tool_call(user: User, public_id: UUID, *, for_write: bool = False) -> ToolCall:
+    """The call of a tool that Tributary runs, by the id of its question. Whoever may write in the conversation may
+    decide about it. Raises as ``get_conversation`` does."""
+    question = get_question(user, public_id, for_write=for_write)
+    call = (
+        ToolCall.objects.filter(question=question)
+        .select_related("tool__server", "tool__team", "approved_by")
+        .first()
+    )
+    if call is None:
+        raise Http404(NOT_HERE)
+    call.question = question
+    return call
+
+
 def questions_for(person: Any) -> QuerySet[Question]:
     """The open questions that somebody may answer: in conversations that they may write in, and not
     followed by a message or replaced by another attempt."""
@@ -343,12 +360,17 @@ def with_audience(questions: QuerySet[Question]) -> QuerySet[Question]:
 
 
 def answered_questions_for(user: User) -> QuerySet[Question]:
-    """Settled questions of the conversations that this user may write in, the newest first."""
+    """Settled questions of the conversations that this user may write in, the newest first. Nobody was asked about
+    calls of tools that ran by themselves."""
+    ran_by_itself = Q(
+        tool_call__isnull=False, tool_call__approved_by__isnull=True, answered_by__isnull=True
+    )
     return (
         Question.objects.filter(
             conversation__in=writable_conversations(user), answered_at__isnull=False
         )
-        .exclude(status__in=OPEN_STATUSES)
+        .exclude(ran_by_itself)
+        .exclude(status__in=UNSETTLED_STATUSES)
         .order_by("-answered_at", "-pk")
     )
 

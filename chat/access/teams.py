@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
+from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db.models import (
     Exists,
@@ -28,6 +29,7 @@ from chat.models import (
     Message,
     Team,
     Tool,
+    ToolServer,
     User,
 )
 from chat.models.team import FULL_ROLES, MANAGING_ROLES, WRITING_ROLES, TeamRole
@@ -65,6 +67,58 @@ def get_tool(user: User, public_id: UUID, *, for_manage: bool = False) -> Tool:
         raise Http404(NOT_HERE)
     tool.team = get_team(user, tool.team.public_id, for_manage=for_manage)
     return tool
+
+
+def get_tool_to_change(user: User, public_id: UUID) -> Tool:
+    """A tool whose definition the user may change. Raises as ``get_team`` does."""
+    tool = get_tool(user, public_id, for_manage=True)
+    if tool.runs_here and not may_manage_tool_servers(user, tool.team):
+        raise PermissionDenied(gettext("Only administrators can do this."))
+    return tool
+
+
+def may_manage_tool_servers(user: User, team: Team) -> bool:
+    """Whether the user adds MCP servers and HTTP tools. Administrators do, and the team's owners and admins if
+    ``TEAM_TOOL_SERVERS`` lets them: calls may go to private addresses, as those to LLM servers do."""
+    if not user.is_active or user.is_staff:
+        return user.is_active
+    membership = known_membership_of(user, team)
+    return settings.TEAM_TOOL_SERVERS and membership is not None and membership.may_manage
+
+
+def get_team_of_tool_servers(user: User, public_id: UUID) -> Team:
+    """A team whose tool servers the user manages. Raises as ``get_team`` does."""
+    team = get_team(user, public_id)
+    if not may_manage_tool_servers(user, team):
+        raise PermissionDenied(gettext("Only administrators can do this."))
+    return team
+
+
+def get_tool_server(user: User, public_id: UUID) -> ToolServer:
+    """A tool server that the user manages; its address is for nobody else. Raises as ``get_team`` does."""
+    server = ToolServer.objects.filter(public_id=public_id).select_related("team").first()
+    if server is None:
+        raise Http404(NOT_HERE)
+    server.team = get_team_of_tool_servers(user, server.team.public_id)
+    return server
+
+
+def get_tool_of_server(user: User, public_id: UUID) -> Tool:
+    """A tool of a server that the user manages. Raises as ``get_team`` does."""
+    tool = Tool.objects.filter(public_id=public_id).select_related("server").first()
+    if tool is None or tool.server is None:
+        raise Http404(NOT_HERE)
+    tool.server = get_tool_server(user, tool.server.public_id)
+    tool.team = tool.server.team
+    return tool
+
+
+def teams_with_tool_servers(user: User) -> list[Team]:
+    """The teams whose tool servers the user manages, with the servers and their tools."""
+    if not (user.is_staff or settings.TEAM_TOOL_SERVERS):
+        return []
+    servers = ToolServer.objects.prefetch_related("tools")
+    return list(managed_teams(user).prefetch_related(Prefetch("tool_servers", servers)))
 
 
 def get_group(user: User, public_id: UUID, *, for_manage: bool = False) -> Group:
@@ -138,7 +192,7 @@ def teams_with_members(user: User) -> list[Team]:
     invitations = Invitation.objects.select_related("invited_by", "team")
     return list(
         teams.order_by("name").prefetch_related(
-            "tools",
+            Prefetch("tools", Tool.objects.select_related("request", "server")),
             Prefetch("memberships__user", people),
             Prefetch("invitations", invitations),
         )

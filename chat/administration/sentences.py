@@ -44,6 +44,8 @@ ICONS = {
     "team": "users",
     "token": "key",
     "tool": "wrench",
+    "tool_call": "wrench",
+    "tool_choice": "wrench",
     "upstream": "server",
     "user": "user",
 }
@@ -158,6 +160,7 @@ _KINDS = {
         detail.get("access") if detail.get("fields") == ["access"] else ""
     ),
     "project.member_removed": _is_by_themselves,
+    "tool_call.approved": lambda event, detail: "edited" if detail.get("edited") else "",
     "upstream.test": _outcome,
     "user.changed": _administrator,
 }

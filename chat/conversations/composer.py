@@ -9,16 +9,29 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
+from django.utils.translation import gettext
 
 from chat import access
 from chat.conversations.choice_form import ChoiceForm
 from chat.conversations.forms import SendForm
 from chat.core.prepared import Prepared
 from chat.dialects import DIALECTS
-from chat.models import Conversation, Message, Project, Role, StoredFile, Team, Tool, Upstream, User
+from chat.models import (
+    Conversation,
+    Message,
+    Project,
+    Role,
+    StoredFile,
+    Team,
+    Tool,
+    Upstream,
+    User,
+)
+from chat.models import ToolChoice as ToolDecision
+from chat.web.tool_words import how_it_runs, icon_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +41,18 @@ class ToolLine:
     tool: Tool
     is_on: bool
     team: str = ""
+    # Somebody's decision for all calls in the conversation.
+    is_allowed: bool | None = None
+
+    @property
+    def icon(self) -> str:
+        return icon_of(self.tool)
+
+    @property
+    def how(self) -> str:
+        if self.is_allowed is None or not self.tool.may_be_on:
+            return how_it_runs(self.tool)
+        return gettext("Always allowed here") if self.is_allowed else gettext("Never allowed here")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,28 +75,41 @@ class ToolChoice:
     def mark(self) -> str:
         """A hash of what is shown of the tools, to detect changes; empty without tools."""
         shown = "\n".join(
-            f"{line.tool.public_id} {line.is_on} {line.tool.name} {line.tool.description}"
+            f"{line.tool.public_id} {line.is_on} {line.tool.name} {line.how} {line.tool.description}"
             for line in self.lines
         )
         return f"{zlib.crc32(shown.encode()):08x}" if shown else ""
 
 
 _tools_of: Prepared[Any] = Prepared(
-    lambda team, room: Tool.objects.filter(team=team).annotate(
-        is_on=Exists(
-            Conversation.tools.through.objects.filter(conversation=room, tool=OuterRef("pk"))
+    lambda team, room: (
+        Tool.objects.filter(team=team)
+        .select_related("server")
+        .annotate(
+            is_on=Exists(
+                Conversation.tools.through.objects.filter(conversation=room, tool=OuterRef("pk"))
+            ),
+            is_allowed=Subquery(
+                ToolDecision.objects.filter(conversation=room, tool=OuterRef("pk")).values(
+                    "is_allowed"
+                )
+            ),
         )
     )
 )
 
 
 def tools_of(conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolChoice:
-    """The team's tools, and which of them are switched on here."""
+    """The team's tools that may be used, and those that are switched on here, which may be off since."""
     context = conversation.context
     has_none = context is not None and not context.team_has_tools
     tools = [] if has_none else _tools_of.all(team=conversation.team_id, room=conversation.pk)
     return ToolChoice(
-        lines=[ToolLine(tool=tool, is_on=tool.is_on) for tool in tools],
+        lines=[
+            ToolLine(tool=tool, is_on=tool.is_on, is_allowed=tool.is_allowed)
+            for tool in tools
+            if tool.may_be_on or tool.is_on
+        ],
         upstreams=upstreams,
     )
 
@@ -83,13 +121,16 @@ def tools_for(
     switched on."""
     enabled = set(project.tools.values_list("pk", flat=True)) if project else ()
     tools = (
-        Tool.objects.filter(team__in=teams).select_related("team").order_by("team__name", "name")
+        Tool.objects.filter(team__in=teams)
+        .select_related("team", "server")
+        .order_by("team__name", "name")
     )
     is_mixed = len(teams) > 1
     return ToolChoice(
         lines=[
             ToolLine(tool=tool, is_on=tool.pk in enabled, team=tool.team.name if is_mixed else "")
             for tool in tools
+            if tool.may_be_on
         ],
         upstreams=upstreams,
     )

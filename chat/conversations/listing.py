@@ -11,7 +11,18 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import DateTimeField, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import (
+    BooleanField,
+    DateTimeField,
+    Exists,
+    ExpressionWrapper,
+    F,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+)
 from django.db.models.functions import Coalesce, Greatest
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
@@ -41,6 +52,7 @@ from chat.models import (
 )
 from chat.models.run import LIVE_STATUSES
 from chat.models.team import WRITING_ROLES
+from chat.runs.tool_calls import running_questions
 from chat.unread.marks import is_unread
 
 # Conversations per page of the list; about one and a half screens.
@@ -157,7 +169,10 @@ def _lines_of(user: Any, rows: QuerySet[Conversation], *more: str) -> QuerySet[A
     )
     return rows.annotate(
         has_participants=Exists(Participant.objects.filter(conversation=OuterRef("pk"))),
-        is_running=Exists(live),
+        is_running=ExpressionWrapper(
+            Q(Exists(live)) | Q(Exists(running_questions().filter(conversation=OuterRef("pk")))),
+            BooleanField(),
+        ),
         is_waiting=Exists(asked),
         is_unread=is_unread(user),
     ).values_list(*COLUMNS, *more)

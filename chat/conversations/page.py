@@ -26,13 +26,14 @@ from chat.conversations.project_lines import folds_of
 from chat.conversations.starters import demo_starters, has_own_beside_demos
 from chat.conversations.transcript import (
     Turn,
-    is_waiting,
+    WaitsFor,
     last_page,
     last_run,
     maker_of,
     read_turns,
     turns_below,
     turns_of,
+    waits_for,
 )
 from chat.core.database_identity import page_database_identity
 from chat.core.deadline import is_over
@@ -330,7 +331,9 @@ def _room_context(
     context = access.context_of(user, conversation)
     may_write = context.may_write
     running = last if last and last.is_live else None
-    waiting = last if is_waiting(last) else None
+    waits = None if running else waits_for(last)
+    waiting = last if waits else None
+    at_work = waiting if waits and not waits.people else running
     return {
         "conversation": conversation,
         "may_write": may_write,
@@ -343,10 +346,12 @@ def _room_context(
         "named_project": SimpleLazyObject(partial(_project_named, user, conversation)),
         "head_mark": known.head if known else head_mark(conversation, context),
         "running": running,
-        "strip_mark": strip_mark(running, waiting),
+        "strip_mark": strip_mark(running, waiting, waits),
         "waiting": waiting,
+        "waits": waits,
+        "at_work": at_work,
         "strip_html": partial(_phase_of, running, turns),
-        "action_mark": action_mark(running),
+        "action_mark": action_mark(at_work),
         # It tells a browser that has lost the response to a message that it was sent.
         "sent_key": last.idempotency_key if last and last.requested_by_id == user.pk else None,
         **(
@@ -405,14 +410,20 @@ def head_mark(conversation: Conversation, context: ConversationContext) -> str:
     return f"{zlib.crc32(shown.encode()):08x}"
 
 
-def strip_mark(running: Run | None, waiting: Run | None) -> str:
+def strip_mark(running: Run | None, waiting: Run | None, waits: WaitsFor | None = None) -> str:
     if running is not None:
         return running.public_id.hex
-    return f"waits-{waiting.public_id.hex}" if waiting else ""
-
-
-def action_mark(running: Run | None) -> str:
-    """A hash of the composer's button (send, stop, stopping), to detect changes."""
-    if running is None:
+    if waiting is None:
         return ""
-    return f"{running.public_id.hex}{'-stopping' if running.stop_requested_at else ''}"
+    if waits is None or waits.people:
+        kind = "approval" if waits is not None and waits.only_approvals else "waits"
+        return f"{kind}-{waiting.public_id.hex}"
+    return f"runs-{waiting.public_id.hex}-{zlib.crc32(repr(waits.tools).encode()):08x}"
+
+
+def action_mark(at_work: Run | None) -> str:
+    """A hash of the composer's button (send, stop, stopping), to detect changes. ``at_work``: the run that is
+    live, or whose calls run."""
+    if at_work is None:
+        return ""
+    return f"{at_work.public_id.hex}{'-stopping' if at_work.stop_requested_at else ''}"

@@ -81,7 +81,7 @@ def _changed_turns(path: Path, indices: range, position: PageState, last: int | 
 class ChangedTurn:
     """Changes inside a turn: ``runs`` are not on the page yet, ``asking`` are runs whose questions are not.
 
-    ``cards`` are questions to render again: settled, or with other rights of the reader. In
+    ``cards`` are to be rendered again: in another stage, or with other rights of the reader. In
     ``lines`` only the line with the person who answers changes: somebody may be typing below it.
     ``there`` are the unchanged runs.
     """
@@ -106,7 +106,11 @@ def _changed(turn: Turn, position: PageState, has_other_rights: bool) -> Changed
     known = [run for run in turn.runs if run.hex in position.runs]
     there = [run for run in known if len(run.asked) == position.runs[run.hex]]
     shown = [one for run in there for one in run.asked if one.hex in position.asks]
-    cards = [one for one in shown if has_other_rights or not one.is_open]
+    cards = [
+        one
+        for one in shown
+        if has_other_rights or one.stage != position.asks[one.hex].partition("-")[0]
+    ]
     return ChangedTurn(
         turn=turn,
         runs=[run for run in turn.runs if run.answer is not None],

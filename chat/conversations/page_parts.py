@@ -12,7 +12,12 @@ from chat.models import Conversation, Message, Run, User
 
 
 class PageCard(Protocol):
-    """A card below a run. The page sends it again when `mark` differs from what it shows."""
+    """A card below a run: open (somebody may reply), settled, or neither while it is worked on.
+
+    The page sends it again when its `stage` differs from what it shows, and only its line when the rest of `mark`
+    does: somebody may be typing below it. ``names_reader``: it names a person, who is told the same in other words.
+    ``has_own_way_on``: it offers to go on without a reply.
+    """
 
     @property
     def hex(self) -> str: ...
@@ -21,7 +26,19 @@ class PageCard(Protocol):
     def is_open(self) -> bool: ...
 
     @property
+    def is_settled(self) -> bool: ...
+
+    @property
+    def stage(self) -> str: ...
+
+    @property
     def mark(self) -> str: ...
+
+    @property
+    def names_reader(self) -> bool: ...
+
+    @property
+    def has_own_way_on(self) -> bool: ...
 
 
 class PageAmendment(Protocol):

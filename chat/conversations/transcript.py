@@ -16,7 +16,9 @@ from chat.core.prepared import Prepared
 from chat.live.snapshot import RenderedAnswer, render_answers
 from chat.models import (
     OPEN_STATUSES,
+    UNSETTLED_STATUSES,
     AccessReason,
+    CallStatus,
     Message,
     Role,
     Run,
@@ -27,6 +29,8 @@ from chat.models.conversation import name_of
 from chat.models.imports import name_imported
 from chat.models.run import model_label
 from chat.models.tree import Place
+from chat.rendering.components import name_of as name_in_line
+from chat.rendering.tool_calls import NAMED_TOOLS
 from chat.runs.outcomes import SERVER_IS_GONE, TOO_MANY_PAUSES
 
 # Turns of a new page; earlier ones are loaded when the reader scrolls up.
@@ -62,7 +66,21 @@ class ShownRun:
 
     @property
     def settled_count(self) -> int:
-        return len(self.asked) - self.open_count
+        return sum(one.is_settled for one in self.asked)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether Tributary works on what it waits for."""
+        return any(not one.is_open and not one.is_settled for one in self.asked)
+
+    @property
+    def may_skip(self) -> bool:
+        """Whether a person is offered to continue it without what is open, which the card itself may offer, or
+        because it doesn't continue by itself."""
+        opened = [one for one in self.asked if one.is_open]
+        if not opened:
+            return not self.has_work
+        return len(opened) > 1 or not opened[0].has_own_way_on
 
     @property
     def may_go_on(self) -> bool:
@@ -392,8 +410,31 @@ def last_run(path: Path, turns: Iterable[Turn] = ()) -> Run | None:
     return Run.objects.filter(message=path.tail).defer("result").order_by("-position").first()
 
 
-def is_waiting(run: Run | None) -> bool:
-    """Whether it waits for people."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitsFor:
+    """The cause of a waiting answer: people, or only calls of these tools, which run."""
+
+    people: bool
+    # People are asked for nothing but approvals.
+    only_approvals: bool = False
+    tools: Sequence[str] = ()
+
+    @property
+    def tool_names(self) -> str:
+        names = [name_in_line(name) for name in self.tools[:NAMED_TOOLS]]
+        return ", ".join(names) + ("…" if len(self.tools) > NAMED_TOOLS else "")
+
+
+def waits_for(run: Run | None) -> WaitsFor | None:
+    """``None`` for a run that waits for nothing."""
     if run is None or run.status != RunStatus.WAITING:
-        return False
-    return run.questions.filter(status__in=OPEN_STATUSES).exists()
+        return None
+    left = run.questions.filter(status__in=UNSETTLED_STATUSES).order_by("position")
+    rows = list(left.values_list("status", "body__tool", "tool_call__status"))
+    if not rows:
+        return None
+    asked = [call for status, _, call in rows if status in OPEN_STATUSES]
+    if asked:
+        only_approvals = set(asked) == {CallStatus.APPROVAL}
+        return WaitsFor(people=True, only_approvals=only_approvals)
+    return WaitsFor(people=False, tools=list(dict.fromkeys(str(tool or "") for _, tool, _ in rows)))

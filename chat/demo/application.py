@@ -1,15 +1,16 @@
-"""The demo servers as an ASGI application: one API for each kind of server, without a model."""
+"""The demo servers as an ASGI application: one API for each kind of server, without a model, and one of tools."""
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from typing import Any
 
-from chat.demo import continuations, lmstudio, mockups, scenes
+from chat.demo import continuations, lmstudio, mcp, mockups, scenes
 from chat.demo.chat_completions import ChatEncoder
 from chat.demo.encoder import Encoder, Pace
 from chat.demo.frames import STREAM_HEADERS, json_bytes
-from chat.demo.models import DEMO_SERVERS, DemoServer
+from chat.demo.mcp import DemoTools
+from chat.demo.models import DEMO_SERVERS, MCP_PATH, DemoServer
 from chat.demo.recordings import RecordedAnswer
 from chat.demo.requests import BadRequest, Cut, DemoRequest, DemoState
 
@@ -34,12 +35,15 @@ class DemoApplication:
     def __init__(self, *, speed: float = 1.0) -> None:
         self._speed = speed
         self._state = DemoState()
+        self._tools = DemoTools(speed=speed)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         body = await _body_of(receive)
         method, path = scope["method"], scope["path"]
         if method == "POST" and path in _CHATS:
             await self._chat(_CHATS[path], body, receive, send)
+        elif path == MCP_PATH:
+            await self._mcp(method, body, receive, send)
         elif method == "GET" and path in _LISTS:
             server = _LISTS[path]
             is_native = server.dialect == "lmstudio"
@@ -66,16 +70,22 @@ class DemoApplication:
             return
         make = _LIVE.get(server.dialect, RecordedAnswer)
         encoder = make(asked, scenes.choose(asked), self._state)
-        streaming = asyncio.ensure_future(self._stream(encoder, send))
-        leaving = asyncio.ensure_future(_until_left(receive))
-        try:
-            await asyncio.wait((streaming, leaving), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            streaming.cancel()
-            leaving.cancel()
-            await asyncio.gather(streaming, leaving, return_exceptions=True)
-        if not streaming.cancelled():
-            streaming.result()
+        await _until_end_or_left(self._stream(encoder, send), receive)
+
+    async def _mcp(self, method: str, body: bytes, receive: Receive, send: Send) -> None:
+        message = _object(body)
+        if method != "POST" or message is None:
+            await _answer(send, 405 if method != "POST" else 400, {})
+        elif "id" not in message:
+            await _respond(send, 202, {}, b"")
+        else:
+            await _until_end_or_left(self._call_tool(message, send), receive)
+
+    async def _call_tool(self, message: dict[str, Any], send: Send) -> None:
+        await _start(send, 200, STREAM_HEADERS)
+        async for answer in self._tools.messages(message):
+            await send({"type": "http.response.body", "body": mcp.frame(answer), "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
     async def _stream(self, encoder: Encoder, send: Send) -> None:
         """Sends the answer. An answer that is to be cut stays unfinished, so the server closes the
@@ -99,15 +109,20 @@ class DemoApplication:
 
 
 def _read(server: DemoServer, data: bytes, state: DemoState) -> DemoRequest:
-    try:
-        body = json.loads(data)
-    except (ValueError, RecursionError):
-        body = None
-    if not isinstance(body, dict):
+    body = _object(data)
+    if body is None:
         raise BadRequest("The request body is not a JSON object", code="json_parse_error")
     if server.dialect == "lmstudio":
         return lmstudio.read(server, body, state)
     return continuations.read(server, body)
+
+
+def _object(data: bytes) -> dict[str, Any] | None:
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
 
 
 # --- ASGI ------------------------------------------------------------------------------------
@@ -120,6 +135,19 @@ async def _body_of(receive: Receive) -> bytes:
         pieces.append(message.get("body", b""))
         if not message.get("more_body"):
             return b"".join(pieces)
+
+
+async def _until_end_or_left(work: Coroutine[Any, Any, None], receive: Receive) -> None:
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_until_left(receive))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+    if not working.cancelled():
+        working.result()
 
 
 async def _until_left(receive: Receive) -> None:

@@ -7,6 +7,9 @@ from pathlib import Path
 # 2026-01-01T00:00:00Z, the time in lists of models: constant, so the lists of all processes agree.
 CREATED = 1_767_225_600
 
+# Where the server of tools is below the demo's root.
+MCP_PATH = "/mcp"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoModel:

@@ -75,6 +75,7 @@ from chat.events.values import (
     Stop,
     StopReason,
     ToolCallItem,
+    ToolExecution,
     Usage,
     is_run_by_client,
 )

@@ -23,6 +23,7 @@ from chat.events.values import (
     ProviderInfo,
     ReasoningKind,
     Result,
+    ToolExecution,
     Usage,
 )
 
@@ -121,6 +122,7 @@ class ToolCallSuccess(ItemEvent, tag="tool_call.success", kw_only=True):
     output: str
     provider_info: ProviderInfo | None = None
     call_id: str | None = None
+    execution: ToolExecution | None = None
 
 
 class ToolCallFailure(ItemEvent, tag="tool_call.failure", kw_only=True):
@@ -128,6 +130,7 @@ class ToolCallFailure(ItemEvent, tag="tool_call.failure", kw_only=True):
     metadata: FailureMetadata
     call_id: str | None = None
     arguments_raw: str | None = None
+    execution: ToolExecution | None = None
 
 
 class MessageStart(ItemEvent, tag="message.start", kw_only=True):

@@ -146,6 +146,23 @@ class ReasoningItem(Struct, tag="reasoning", omit_defaults=True, kw_only=True):
     has_replay: bool = False
 
 
+class ToolExecution(Struct, omit_defaults=True, kw_only=True):
+    """How Tributary ran a call: what executed it (``http``, ``mcp``), the tool's rule, who approved it, and
+    the arguments that ran if the approver edited them. Times are ISO 8601 in UTC."""
+
+    executor: str
+    server: str = ""
+    rule: str = ""
+    approved_by: str = ""
+    approved_at: str = ""
+    arguments: JsonObject | None = None
+    started_at: str = ""
+    ended_at: str = ""
+    request_bytes: int = 0
+    response_bytes: int = 0
+    attempt: int = 0
+
+
 class ToolCallItem(Struct, tag="tool_call", omit_defaults=True, kw_only=True):
     tool: str
     arguments: JsonObject
@@ -157,6 +174,7 @@ class ToolCallItem(Struct, tag="tool_call", omit_defaults=True, kw_only=True):
     arguments_raw: str | None = None
     id_synthesised: bool = False
     caller: str | None = None
+    execution: ToolExecution | None = None
 
 
 def is_run_by_client(call: ToolCallItem) -> bool:

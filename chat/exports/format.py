@@ -133,6 +133,28 @@ class AnswerFile(Struct, kw_only=True):
     transcript: str
 
 
+class ToolCall(Struct, kw_only=True):
+    """How Tributary ran a call, or why it didn't. ``arguments`` are what was sent; the model asked for those in the
+    question's ``body``. ``server_name``, ``rule`` and ``definition_digest`` are empty for people who don't see
+    settings."""
+
+    status: Literal["approval", "queued", "running", "done", "failed", "refused", "unknown"]
+    kind: Word
+    server_name: Name
+    rule: Word
+    definition_digest: Name
+    arguments: JsonObject
+    approved_by: Person | None
+    approved_at: Time | None
+    queued_at: Time | None
+    sent_at: Time | None
+    finished_at: Time | None
+    attempt: Place
+    request_bytes: Figure
+    response_bytes: Figure
+    error: str
+
+
 class Question(Struct, kw_only=True):
     """A question for which the run waited. ``answer`` of a tool call is without its ``output``: the
     result is in ``inputs`` of the next run if it was given to the model, and private if not."""
@@ -149,6 +171,8 @@ class Question(Struct, kw_only=True):
     answered_at: Time | None
     answer: JsonObject
     created_at: Time
+    # The call of a tool that Tributary runs. An import leaves it out: it can't vouch for approvals.
+    tool_call: ToolCall | None = None
 
 
 class Run(Struct, kw_only=True):

@@ -19,6 +19,7 @@ from chat.exports.reading import Source, read_turns
 from chat.exports.standalone import Standalone, styles
 from chat.live.snapshot import render_unfolded
 from chat.models import Message, Role, Run, StoredFile
+from chat.questions.card_reading import card_of
 from chat.questions.question_cards import QuestionCard
 from chat.rendering.components import safe
 from chat.run_details.log_pages import entries_behind
@@ -122,7 +123,7 @@ def run_part(run: Run, log: Iterable[LogEntry]) -> RunPart:
     return RunPart(
         run=run,
         html=render_unfolded(run, log),
-        questions=[QuestionCard(question=question) for question in run.questions.all()],
+        questions=[card_of(question) for question in run.questions.all()],
     )
 
 

@@ -26,13 +26,16 @@ from chat.models import (
     Mockup,
     Question,
     QuestionKind,
+    QuestionStatus,
     Run,
     RunInstructions,
     StoredFile,
+    ToolCall,
     Upstream,
     User,
 )
 from chat.models.run import model_label
+from chat.questions.card_reading import card_of
 from chat.run_details.log_pages import entries_behind
 from chat.runs.public_events import public_body, public_result, result_without_settings
 
@@ -219,7 +222,7 @@ def _run(source: Source, run: Run) -> form.Run:
         model_label=model_label(run),
         instructions=_instructions(source, run),
         attempts=[_record(form.Attempt, attempt) for attempt in attempts],
-        questions=[_question(question) for question in run.questions.all()],
+        questions=[_question(source, question) for question in run.questions.all()],
         files=[
             _record(form.AnswerFile, made, file=made.file.public_id) for made in run.files.all()
         ],
@@ -248,18 +251,33 @@ def _result(run: Run, *, with_settings: bool) -> Any:
     return msgspec.Raw(canonical.encode(result))
 
 
-def _question(question: Question) -> form.Question:
+def _question(source: Source, question: Question) -> form.Question:
     answer = question.answer
+    is_running = question.status == QuestionStatus.RUNNING
     if question.kind == QuestionKind.TOOL:
         # A result belongs to the person who ran the tool until it is given to the model as an
         # input.
-        answer = {name: value for name, value in answer.items() if name != "output"}
+        answer = {
+            name: value for name, value in answer.items() if name not in ("output", "structured")
+        }
     return _record(
         form.Question,
         question,
         answered_by=_person(question.answered_by, question.imported_answerer),
         answer=answer,
+        # A call that runs is no part of the copy, where people are asked about it.
+        status=QuestionStatus.OPEN if is_running else question.status,
+        tool_call=_tool_call(source, card_of(question).tool_call),
     )
+
+
+def _tool_call(source: Source, call: ToolCall | None) -> form.ToolCall | None:
+    if call is None:
+        return None
+    hidden: dict[str, str] = {}
+    if not source.with_settings:
+        hidden = {"server_name": "", "rule": "", "definition_digest": ""}
+    return _record(form.ToolCall, call, **hidden)
 
 
 # --- artifacts and mockups ----------------------------------------------------------------------

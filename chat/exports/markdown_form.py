@@ -34,6 +34,7 @@ from chat.exports.reading import Source, read_turns
 from chat.models import Message, QuestionKind, Role, Run, StoredFile
 from chat.models.run import model_label
 from chat.models.tree import Position
+from chat.questions.card_reading import card_of
 from chat.questions.question_cards import QuestionCard
 from chat.rendering.figures import size
 from chat.rendering.messages import ending_notice
@@ -150,7 +151,7 @@ def _answer(result: Result, runs: Sequence[Run]) -> Iterator[str]:
         yield from _mockup(mockup)
     for run in runs:
         for question in run.questions.all():
-            yield from _question(QuestionCard(question=question))
+            yield from _question(card_of(question))
     made = {file.file_id: file.file for run in runs for file in run.files.all()}
     yield _list_of_files(list(made.values()))
     yield _ending(result, runs[-1])
@@ -245,7 +246,7 @@ def _question(card: QuestionCard) -> Iterator[str]:
         )
     if card.is_open:
         yield "\n".join(f"* {line_of(option.label)}" for option in options_in(card.question.body))
-        yield f"*{gettext('Not answered yet')}*"
+        yield f"*{card.open_state}*"
         return
     yield f"*{line_of(card.outcome)}*"
     if card.question.kind != QuestionKind.TOOL:

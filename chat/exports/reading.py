@@ -23,6 +23,7 @@ from chat.models import (
 )
 from chat.models.imports import imported_names, name_answerers, name_imported
 from chat.models.tree import Position, tree_order
+from chat.questions.card_reading import with_calls
 
 # Turns in memory at once. Logs are read run by run.
 BATCH_TURNS = 10
@@ -118,7 +119,7 @@ def read_messages(
 
 
 def _turns() -> QuerySet[Message]:
-    questions = Question.objects.select_related("claimed_by", "answered_by")
+    questions = with_calls(Question.objects.select_related("claimed_by", "answered_by"))
     runs = Run.objects.select_related(
         *("upstream", "requested_by", "stop_requested_by", "runner", "project_instructions")
     )

@@ -17,6 +17,7 @@ from django.db.models import Model
 
 from chat import events
 from chat.models import (
+    UNSETTLED_STATUSES,
     AnswerFile,
     Artifact,
     ArtifactVersion,
@@ -46,6 +47,7 @@ from chat.runs.outcomes import columns_of
 from chat.runs.public_events import body_without_settings, result_without_settings
 from chat.runs.segments import read_entries
 from chat.search.sources import index
+from chat.tools.outcome import ask_again
 
 # Events of a run that become one row, and are in memory together.
 CHUNK_BYTES = 1024 * 1024
@@ -223,13 +225,15 @@ class PathCopy:
         originals = list(Question.objects.filter(run__in=self.runs).order_by("pk"))
         copies = [self._question(each) for each in originals]
         Question.objects.bulk_create(copies)
+        ask_again(copies)
         for original, copy in zip(originals, copies, strict=True):
             self._keep_name("answered_by", original, copy)
         index(SearchKind.QUESTION, *(q for q in copies if q.kind != QuestionKind.TOOL))
 
     def _question(self, question: Question) -> Question:
         differing: dict[str, object] = {}
-        if question.status == QuestionStatus.CLAIMED:
+        if question.status in UNSETTLED_STATUSES:
+            # Nobody answers it here yet, and a call that runs there is asked about again.
             differing = {"status": QuestionStatus.OPEN, "claimed_by": None, "claimed_at": None}
         return _copied(
             question,

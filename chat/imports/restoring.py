@@ -48,6 +48,7 @@ from chat.models import (
 from chat.runs.outcomes import columns_of
 from chat.runs.public_events import response_id_of
 from chat.search.sources import index
+from chat.tools.outcome import ask_again
 
 NAME_LENGTH = 200
 M = TypeVar("M", bound=Model)
@@ -292,6 +293,7 @@ class _Restoring:
             for each in source.questions
         ]
         Question.objects.bulk_create(question for _, question in asked)
+        ask_again(question for _, question in asked)
         for each, question in asked:
             self._keep_person("answered_by", question, each.answered_by)
         index(SearchKind.QUESTION, *(q for _, q in asked if q.kind != QuestionKind.TOOL))

@@ -23,6 +23,7 @@ from chat.inbox.entries import Entry, entries_of, mark_all_read
 from chat.inbox.forms import NotificationForm, muted_kinds, notified_kinds
 from chat.models import Question, Run, User
 from chat.models.run import model_label
+from chat.questions.card_reading import card_of, with_calls
 from chat.questions.question_cards import QuestionCard
 from chat.web.decorators import login_required
 
@@ -44,6 +45,8 @@ class Line:
 
     @property
     def icon(self) -> str:
+        if self.asked.tool_call is not None:
+            return "shield-check"
         if self.asked.is_tool:
             return "wrench"
         return "shield-check" if self.asked.is_approval else "hand"
@@ -66,6 +69,10 @@ class Line:
     @property
     def run(self) -> Run:
         return self.question.run
+
+    @property
+    def may_skip(self) -> bool:
+        return self.open_count > 1 or not self.asked.has_own_way_on
 
     @property
     def may_go_on(self) -> bool:
@@ -172,7 +179,7 @@ def _age(since: datetime) -> str:
 
 def _lines(questions: QuerySet[Question]) -> Sequence[Line]:
     found = list(
-        access.with_audience(questions)
+        with_calls(access.with_audience(questions))
         .select_related(
             *("conversation__team", "claimed_by", "answered_by", "run__message"),
             *("run__requested_by", "run__upstream"),
@@ -183,7 +190,7 @@ def _lines(questions: QuerySet[Question]) -> Sequence[Line]:
     return [
         Line(
             question=question,
-            asked=QuestionCard(question=question),
+            asked=card_of(question),
             open_count=of_run[question.run_id],
         )
         for question in found

@@ -29,7 +29,7 @@ from chat.models import (
     StoredFile,
     User,
 )
-from chat.models.run import LIVE_STATUSES
+from chat.runs.tool_calls import is_live_run
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ def send_now(user: User, queued: QueuedMessage) -> None:
     # The stop has a transaction of its own: the end of a run locks the run before the conversation, and
     # the task that sends from the queue locks the conversation before the queued message.
     after = rows.values_list("after", flat=True).first()
-    live = Run.objects.filter(message=after, status__in=LIVE_STATUSES)
+    live = Run.objects.filter(is_live_run(), message=after)
     if after is not None and (run := live.select_related("conversation").first()):
         stop_run(user, run)
     _send_due(queued.conversation)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from chat.message_queue.states import AnswerFacts, QueueState, state_of
 from chat.models import (
     OPEN_STATUSES,
+    UNSETTLED_STATUSES,
     Conversation,
     Message,
     Question,
@@ -18,6 +19,7 @@ from chat.models import (
     RunStatus,
 )
 from chat.runs.outcomes import SERVER_IS_GONE, TOO_MANY_PAUSES
+from chat.runs.tool_calls import WaitingFor, waiting_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,22 +69,37 @@ def facts_of(answers: Iterable[int]) -> Mapping[int, AnswerFacts]:
     last = {run.message_id: run for run in runs}
     waiting = [run.pk for run in last.values() if run.status == RunStatus.WAITING]
     kinds: defaultdict[int, set[str]] = defaultdict(set)
+    statuses: defaultdict[int, set[str]] = defaultdict(set)
     if waiting:
-        asked = Question.objects.filter(run__in=waiting, status__in=OPEN_STATUSES)
-        for run_pk, kind in asked.values_list("run_id", "kind"):
-            kinds[run_pk].add(kind)
-    return {key: _facts(last.get(key), kinds) for key in keys}
+        asked = Question.objects.filter(run__in=waiting, status__in=UNSETTLED_STATUSES)
+        for run_pk, kind, status in asked.values_list("run_id", "kind", "status"):
+            statuses[run_pk].add(status)
+            if status in OPEN_STATUSES:
+                kinds[run_pk].add(kind)
+    return {key: _facts(last.get(key), kinds, statuses) for key in keys}
 
 
-def _facts(run: Run | None, kinds: Mapping[int, set[str]]) -> AnswerFacts:
+def _facts(
+    run: Run | None, kinds: Mapping[int, set[str]], statuses: Mapping[int, set[str]]
+) -> AnswerFacts:
     if run is None:
         return AnswerFacts()
     return AnswerFacts(
-        status=RunStatus.STOPPED if _was_stopped_late(run) else run.status,
+        status=_status_of(run, waiting_for(statuses.get(run.pk, ()))),
         # A person may continue it (`ShownRun.may_go_on`).
         is_paused=any(note in (TOO_MANY_PAUSES, SERVER_IS_GONE) for note in run.notes),
         open_kinds=kinds.get(run.pk, ()),
     )
+
+
+def _status_of(run: Run, waits_for: WaitingFor) -> str:
+    if run.status == RunStatus.WAITING:
+        if waits_for == WaitingFor.TOOLS:
+            return RunStatus.RUNNING
+        # Somebody has stopped its tools.
+        was_stopped = run.stop_requested_at is not None and waits_for == WaitingFor.NOTHING
+        return RunStatus.STOPPED if was_stopped else run.status
+    return RunStatus.STOPPED if _was_stopped_late(run) else run.status
 
 
 def _was_stopped_late(run: Run) -> bool:

@@ -50,7 +50,13 @@ from chat.models.project import (
     ProjectMember,
     ProjectRole,
 )
-from chat.models.question import OPEN_STATUSES, Question, QuestionKind, QuestionStatus
+from chat.models.question import (
+    OPEN_STATUSES,
+    UNSETTLED_STATUSES,
+    Question,
+    QuestionKind,
+    QuestionStatus,
+)
 from chat.models.run import (
     Attempt,
     EndedRun,
@@ -71,7 +77,8 @@ from chat.models.titles import (
     TitleStatus,
 )
 from chat.models.token import AccessToken
-from chat.models.tool import Tool
+from chat.models.tool import Tool, ToolKind, ToolRequest, ToolRule, ToolServer
+from chat.models.tool_call import CallStatus, ToolCall, ToolChoice
 from chat.models.upstream import SeenEvent, Upstream
 from chat.models.user import Announcements, User
 
@@ -79,6 +86,7 @@ __all__ = [
     "ACTIVE_JOB_STATUSES",
     "ACTIVE_TITLE_STATUSES",
     "OPEN_STATUSES",
+    "UNSETTLED_STATUSES",
     "AccessKind",
     "AccessReason",
     "AccessToken",
@@ -91,6 +99,7 @@ __all__ = [
     "AuditEvent",
     "BranchChoice",
     "CacheEntry",
+    "CallStatus",
     "ChangeKind",
     "Comment",
     "CommentNotice",
@@ -155,6 +164,12 @@ __all__ = [
     "TitleSetting",
     "TitleStatus",
     "Tool",
+    "ToolCall",
+    "ToolChoice",
+    "ToolKind",
+    "ToolRequest",
+    "ToolRule",
+    "ToolServer",
     "UnreferencedObject",
     "Upstream",
     "User",

@@ -22,13 +22,17 @@ class QuestionKind(models.TextChoices):
 class QuestionStatus(models.TextChoices):
     OPEN = "open", gettext_lazy("Open")
     CLAIMED = "claimed", gettext_lazy("Being answered")
+    # A call that Tributary runs: nobody is asked.
+    RUNNING = "running", gettext_lazy("Running")
     ANSWERED = "answered", gettext_lazy("Answered")
     DECLINED = "declined", gettext_lazy("Declined")
     EXPIRED = "expired", gettext_lazy("Expired")
 
 
-# In these states a question may still be answered; every change names the state that it expects.
+# In these states people may still answer; every change names the state that it expects.
 OPEN_STATUSES = (QuestionStatus.OPEN, QuestionStatus.CLAIMED)
+# In these states the answer can't go on yet.
+UNSETTLED_STATUSES = (*OPEN_STATUSES, QuestionStatus.RUNNING)
 
 
 class Question(models.Model):

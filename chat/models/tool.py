@@ -1,14 +1,87 @@
-"""Function tools that a team defines: the model calls them, and a person gives the result."""
+"""The tools of a team, and what executes them."""
 
 from __future__ import annotations
 
+import json
 import uuid
+from collections.abc import Mapping
 
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
+from chat.core import encryption
 from chat.models.team import Team
+
+
+class ToolKind(models.TextChoices):
+    """The kinds of tools: a person gives the result, or Tributary runs the call."""
+
+    PERSON = "person", gettext_lazy("A person gives the result")
+    HTTP = "http", gettext_lazy("HTTP request")
+    MCP = "mcp", gettext_lazy("MCP server")
+
+
+class ToolRule(models.TextChoices):
+    """Whether a call runs without an approval. Of the tools that a person answers it says only whether they
+    are off."""
+
+    OFF = "off", gettext_lazy("Off")
+    ASK = "ask", gettext_lazy("Ask each time")
+    # Nobody but the person who asked reads the conversation.
+    AUTO_PRIVATE = "auto_private", gettext_lazy("Run automatically in private conversations")
+    AUTO = "auto", gettext_lazy("Run automatically")
+
+
+class ToolServer(models.Model):
+    """An MCP server whose tools a team uses."""
+
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="tool_servers")
+    name = models.CharField(max_length=80)
+    address = models.CharField(max_length=500)
+    # {name: value}, encrypted: a key that everybody's calls use.
+    sealed_headers = models.TextField(blank=True, editable=False)
+    is_enabled = models.BooleanField(default=True)
+    # The version of the protocol that it spoke last.
+    protocol = models.CharField(max_length=40, blank=True)
+    # The steps of the last test: [{"name", "outcome", "text"}].
+    test = models.JSONField(default=list, blank=True)
+    tested_at = models.DateTimeField(null=True, blank=True)
+    # A test that a runner is to make, and since when one makes it.
+    test_queued_at = models.DateTimeField(null=True, blank=True, editable=False)
+    test_claimed_at = models.DateTimeField(null=True, blank=True, editable=False)
+    is_demo = models.BooleanField(default=False, editable=False)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, editable=False
+    )
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(fields=["team", "name"], name="tool_server_name_unique")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def has_headers(self) -> bool:
+        return bool(self.sealed_headers)
+
+    def set_headers(self, headers: Mapping[str, str]) -> None:
+        """Encrypts the headers into the row (not saved) in place of the stored ones."""
+        self.sealed_headers = _seal(headers, self._context)
+
+    def open_headers(self) -> dict[str, str]:
+        """The headers in plain text, for the request about to be made. Raises ``DecryptionError``."""
+        return _open(self.sealed_headers, self._context)
+
+    @property
+    def _context(self) -> str:
+        return f"tool-server:{self.public_id}:headers"
 
 
 class Tool(models.Model):
@@ -20,6 +93,28 @@ class Tool(models.Model):
     name = models.CharField(max_length=64)
     description = models.TextField(blank=True)
     schema = models.JSONField(default=dict, blank=True)
+    kind = models.CharField(
+        max_length=8,
+        choices=ToolKind.choices,
+        default=ToolKind.PERSON,
+        db_default=ToolKind.PERSON,
+    )
+    rule = models.CharField(
+        max_length=16, choices=ToolRule.choices, default=ToolRule.ASK, db_default=ToolRule.ASK
+    )
+    # The server that runs it, and its name there.
+    server = models.ForeignKey(
+        ToolServer, null=True, blank=True, on_delete=models.CASCADE, related_name="tools"
+    )
+    remote_name = models.CharField(max_length=200, blank=True, db_default="")
+    # Properties of its calls, as its server or its author states them.
+    is_read_only = models.BooleanField(default=False, db_default=False)
+    is_idempotent = models.BooleanField(default=False, db_default=False)
+    is_destructive = models.BooleanField(default=False, db_default=False)
+    # A digest of description, schema and the three above when somebody switched it on. A server's tool that is
+    # another one since then is off until somebody has seen it: ``offered`` is what the server says now.
+    seen_digest = models.CharField(max_length=64, blank=True, db_default="")
+    offered = models.JSONField(null=True, blank=True)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, editable=False
     )
@@ -31,3 +126,51 @@ class Tool(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def may_be_on(self) -> bool:
+        """Whether a conversation may use it."""
+        return self.rule != ToolRule.OFF and (self.server is None or self.server.is_enabled)
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether Tributary runs its calls."""
+        return self.kind != ToolKind.PERSON
+
+
+class ToolRequest(models.Model):
+    """The HTTP request that a tool of kind ``http`` is. ``{name}`` in the address stands for an argument; the
+    other arguments are its query, or the members of its JSON body."""
+
+    tool = models.OneToOneField(Tool, on_delete=models.CASCADE, related_name="request")
+    method = models.CharField(max_length=8, default="GET")
+    address = models.CharField(max_length=1000)
+    # {name: value}, encrypted.
+    sealed_headers = models.TextField(blank=True, editable=False)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.address}"
+
+    @property
+    def has_headers(self) -> bool:
+        return bool(self.sealed_headers)
+
+    def set_headers(self, headers: Mapping[str, str]) -> None:
+        """Encrypts the headers into the row (not saved) in place of the stored ones."""
+        self.sealed_headers = _seal(headers, self._context)
+
+    def open_headers(self) -> dict[str, str]:
+        """The headers in plain text, for the request about to be made. Raises ``DecryptionError``."""
+        return _open(self.sealed_headers, self._context)
+
+    @property
+    def _context(self) -> str:
+        return f"tool:{self.tool.public_id}:headers"
+
+
+def _seal(headers: Mapping[str, str], context: str) -> str:
+    return encryption.encrypt(json.dumps(dict(headers)), context=context) if headers else ""
+
+
+def _open(sealed: str, context: str) -> dict[str, str]:
+    return dict(json.loads(encryption.decrypt(sealed, context=context))) if sealed else {}

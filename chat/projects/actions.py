@@ -117,9 +117,9 @@ def _checked(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _set_tools(project: Project, tools: Iterable[Any]) -> bool:
-    """Whether that changed anything. Tools of another team are left out."""
+    """Whether that changed anything. Tools of another team, and those that are off, are left out."""
     before = set(project.tools.values_list("pk", flat=True))
-    wanted = {tool.pk for tool in tools if tool.team_id == project.team_id}
+    wanted = {tool.pk for tool in tools if tool.team_id == project.team_id and tool.may_be_on}
     project.tools.set(wanted)
     return before != wanted
 

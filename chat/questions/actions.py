@@ -24,8 +24,9 @@ from chat.core import notify
 from chat.core.errors import ActionRefused, storage_errors
 from chat.core.text import clean
 from chat.models import (
-    OPEN_STATUSES,
+    UNSETTLED_STATUSES,
     AuditEvent,
+    CallStatus,
     Conversation,
     Message,
     Question,
@@ -34,17 +35,20 @@ from chat.models import (
     Run,
     RunStatus,
     SearchKind,
+    ToolCall,
     Upstream,
     User,
 )
 from chat.questions.asking import settle
 from chat.result.asks import Field, Option, fields_in, options_in
+from chat.result.settled import Settled
 from chat.runs.admission import Trigger
 from chat.runs.resume import queue_follow_up
 from chat.search.sources import index_again
 
 DELETED = gettext_lazy("This conversation was deleted.")
 GONE_ON = gettext_lazy("The answer has already continued. Reload the page.")
+RUNNING = gettext_lazy("This tool is already running. Wait for it to finish, or stop the answer.")
 NOT_WAITING = gettext_lazy("This answer isn’t waiting for input.")
 SERVER_REMOVED = gettext_lazy(
     "This answer’s server was removed, so the answer can’t continue. Try again with another server."
@@ -82,27 +86,27 @@ def takes_several(question: Question) -> bool:
 def claim(user: User, question: Question) -> None:
     """Tells everyone "I'll answer this". Raises ``ActionRefused`` if somebody else has the
     claim."""
-    with _room(question.conversation) as revision:
+    with changed_room(question.conversation) as revision:
         taken = (
-            _free(user)
+            free_for(user)
             .filter(pk=question.pk)
             .update(status=QuestionStatus.CLAIMED, claimed_by=user, claimed_at=timezone.now())
         )
         if not taken:
-            raise ActionRefused(_why_not(question))
-        _show(question.run, revision)
+            raise ActionRefused(why_not(question))
+        publish_run(question.run, revision)
 
 
 def release(user: User, question: Question) -> None:
     """Gives back this user's own claim; any other state stays as it is."""
-    with _room(question.conversation) as revision:
+    with changed_room(question.conversation) as revision:
         Question.objects.filter(
             pk=question.pk, status=QuestionStatus.CLAIMED, claimed_by=user
         ).update(status=QuestionStatus.OPEN, claimed_by=None, claimed_at=None)
-        _show(question.run, revision)
+        publish_run(question.run, revision)
 
 
-def _free(user: User) -> QuerySet[Question]:
+def free_for(user: User) -> QuerySet[Question]:
     """The questions that this user may settle: open ones, and claims that are theirs or have
     expired."""
     over = timezone.now() - timedelta(seconds=settings.CLAIM_SECONDS)
@@ -112,8 +116,11 @@ def _free(user: User) -> QuerySet[Question]:
     )
 
 
-def _why_not(question: Question) -> str:
+def why_not(question: Question) -> str:
+    """Why the question can't be settled by somebody now."""
     now = Question.objects.select_related("claimed_by", "answered_by").get(pk=question.pk)
+    if now.status == QuestionStatus.RUNNING:
+        return str(RUNNING)
     if now.status == QuestionStatus.CLAIMED:
         return gettext("%(person)s is answering this. You can take over in a few minutes.") % {
             "person": now.claimed_by
@@ -180,21 +187,50 @@ def go_on_without(user: User, run: Run) -> Run | None:
     """Settles everything that is still open as not run, and continues the answer. This also works
     for an answer that was only paused. Returns the run that continues. Raises ``ActionRefused`` if
     somebody else is answering, or if the answer waits for nothing."""
-    with _room(run.conversation) as revision:
-        if later := _run_after(run):
+    with changed_room(run.conversation) as revision:
+        if later := run_after(run):
             if later.requested_by_id == user.pk:
                 return later
             raise ActionRefused(GONE_ON)
         if not _may_go_on(run):
             raise ActionRefused(NOT_WAITING)
-        _free(user).filter(run=run).update(
+        free = list(free_for(user).filter(run=run).values_list("pk", flat=True))
+        Question.objects.filter(pk__in=free).update(
             status=QuestionStatus.EXPIRED, answered_by=user, answered_at=timezone.now()
         )
-        left = run.questions.filter(status__in=OPEN_STATUSES).first()
+        _end_calls(free, CallStatus.REFUSED)
+        left = run.questions.filter(status__in=UNSETTLED_STATUSES).first()
         if left is not None:
-            raise ActionRefused(_why_not(left))
-        _show(run, revision)
+            raise ActionRefused(why_not(left))
+        publish_run(run, revision)
         return _go_on(user, run)
+
+
+def skip(user: User, question: Question, reason: str = "") -> Run | None:
+    """Settles one question without an answer. The model is told the reason. Returns and raises like
+    ``answer``."""
+    return _settle(user, question, QuestionStatus.EXPIRED, {"reason": reason} if reason else {})
+
+
+def settle_running(question: Question, status: QuestionStatus, reply: Mapping[str, object]) -> bool:
+    """Settles the question of a call that Tributary runs, and continues the answer if nothing else is
+    unsettled. False if it was settled otherwise."""
+    with changed_room(question.conversation) as revision:
+        running = Question.objects.filter(pk=question.pk, status=QuestionStatus.RUNNING)
+        if not running.update(status=status, answered_at=timezone.now(), answer=dict(reply)):
+            return False
+        publish_run(question.run, revision)
+        go_on_by_itself(question.run_id)
+        return True
+
+
+def reopen_running(question: Question) -> bool:
+    """Asks people about a call that Tributary was to run. False if its question was settled."""
+    with changed_room(question.conversation) as revision:
+        running = Question.objects.filter(pk=question.pk, status=QuestionStatus.RUNNING)
+        reopened = running.update(status=QuestionStatus.OPEN)
+        publish_run(question.run, revision)
+        return bool(reopened)
 
 
 def _may_go_on(run: Run) -> bool:
@@ -206,20 +242,23 @@ def _may_go_on(run: Run) -> bool:
 def _settle(
     user: User, question: Question, status: QuestionStatus, reply: Mapping[str, object]
 ) -> Run | None:
-    with _room(question.conversation) as revision:
+    with changed_room(question.conversation) as revision:
         settled = (
-            _free(user)
+            free_for(user)
             .filter(pk=question.pk)
             .update(status=status, answered_by=user, answered_at=timezone.now(), answer=dict(reply))
         )
         if not settled:
             return _second_time(user, question, status, reply)
+        if question.kind == QuestionKind.TOOL:
+            has_result = status == QuestionStatus.ANSWERED
+            _end_calls([question.pk], CallStatus.DONE if has_result else CallStatus.REFUSED)
         if question.kind == QuestionKind.APPROVAL:
             _audit_approval(user, question, status)
         if question.kind != QuestionKind.TOOL:
             question.answer = dict(reply)
             index_again(SearchKind.QUESTION, question)
-        _show(question.run, revision)
+        publish_run(question.run, revision)
         return _go_on(user, question.run)
 
 
@@ -229,8 +268,8 @@ def _second_time(
     """The same reply again from the same user is a double click; any other reply came too late."""
     is_same = Question.objects.filter(pk=question.pk, answered_by=user, status=status).first()
     if is_same is None or is_same.answer != reply:
-        raise ActionRefused(_why_not(question))
-    return _run_after(question.run)
+        raise ActionRefused(why_not(question))
+    return run_after(question.run)
 
 
 def _audit_approval(user: User, question: Question, status: QuestionStatus) -> None:
@@ -246,14 +285,46 @@ def _audit_approval(user: User, question: Question, status: QuestionStatus) -> N
 def _go_on(user: User, run: Run) -> Run | None:
     """Queues the follow-up of a run that waits for nothing more."""
     _check_upstream(run)
-    questions = list(run.questions.select_related("answered_by"))
-    if any(question.is_open for question in questions):
+    inputs = _inputs_of(run)
+    if inputs is None:
         return None
-    inputs = settle(events.decode_result(run.result), questions)
     return queue_follow_up(run, inputs, Trigger.REPLY, requested_by=user)
 
 
-def _run_after(run: Run) -> Run | None:
+def go_on_by_itself(run_pk: int) -> Run | None:
+    """Queues the follow-up of a run whose last question was settled by a tool or a rule. It is requested by
+    whoever requested the run. A reason why it can't be queued is noted with the answer, which people can
+    continue then. Call it in the transaction that has locked the conversation."""
+    run = Run.objects.select_related("conversation", "requested_by").get(pk=run_pk)
+    inputs = _inputs_of(run)
+    if inputs is None or run.stop_requested_at is not None or run_after(run) is not None:
+        return None
+    try:
+        with transaction.atomic():
+            _check_upstream(run)
+            return queue_follow_up(run, inputs, Trigger.CONTINUATION, requested_by=run.requested_by)
+    except ActionRefused as refusal:
+        Run.objects.filter(pk=run.pk).update(notes=[*run.notes, str(refusal)])
+        return None
+
+
+def _inputs_of(run: Run) -> list[Settled] | None:
+    """The inputs of the follow-up of a run; ``None`` if something isn't settled."""
+    questions = list(run.questions.select_related("answered_by", "tool_call__approved_by"))
+    if any(question.status in UNSETTLED_STATUSES for question in questions):
+        return None
+    return settle(events.decode_result(run.result), questions)
+
+
+def _end_calls(questions: Sequence[int], status: CallStatus) -> None:
+    """Ends the calls that people decided about otherwise than by running them."""
+    waiting = (CallStatus.APPROVAL, CallStatus.UNKNOWN)
+    ToolCall.objects.filter(question__in=questions, status__in=waiting).update(
+        status=status, finished_at=timezone.now()
+    )
+
+
+def run_after(run: Run) -> Run | None:
     return Run.objects.filter(message_id=run.message_id, position=run.position + 1).first()
 
 
@@ -261,8 +332,8 @@ def _run_after(run: Run) -> Run | None:
 
 
 @contextmanager
-def _room(conversation: Conversation) -> Iterator[int]:
-    """A transaction that changes the room; yields its new revision.
+def changed_room(conversation: Conversation) -> Iterator[int]:
+    """A transaction that changes the conversation; yields its new revision.
 
     Its first statement locks the room's row. Users who settle questions of one room wait for each
     other, so the last of them sees all replies and queues the follow-up.
@@ -274,7 +345,7 @@ def _room(conversation: Conversation) -> Iterator[int]:
         yield revision
 
 
-def _show(run: Run, revision: int) -> None:
+def publish_run(run: Run, revision: int) -> None:
     Message.objects.filter(pk=run.message_id).update(revision=revision)
     notify.publish_after_commit(notify.room_topic(run.conversation.public_id))
 

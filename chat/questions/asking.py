@@ -4,13 +4,14 @@ run."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
 
 from chat import events as canonical
-from chat.events import JsonObject, Result
-from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus
+from chat.events import JsonObject, Result, ToolExecution
+from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus, ToolCall
 from chat.result.merge import waiting_calls
 from chat.result.settled import Kind, Outcome, Settled
 from chat.runs.outcomes import OutcomeStep, show_change
@@ -18,6 +19,8 @@ from chat.runs.outcomes import OutcomeStep, show_change
 # The model reads these, so they are not translated.
 REFUSED = "The user declined to run this tool call."
 NOT_RUN = "This tool call was not run."
+# With the reason: of a rule that forbids it, or of its end before a result.
+NOT_RUN_BECAUSE = "This tool call has no result. %s"
 
 
 def settle(result: canonical.Result, questions: Iterable[Question]) -> list[Settled]:
@@ -56,10 +59,12 @@ def _name_of(row: Question | None) -> str:
 def _settled_call(position: int, row: Question | None) -> Settled:
     outcome = _outcome_of(row)
     answer = row.answer if row else {}
+    reason = str(answer.get("reason", ""))
+    has_decider = row is not None and row.answered_by_id is not None
     texts = {
         "answered": str(answer.get("output", "")),
-        "declined": " ".join([REFUSED, str(answer.get("reason", ""))]).strip(),
-        "not_run": NOT_RUN,
+        "declined": f"{REFUSED} {reason}".strip() if has_decider else NOT_RUN_BECAUSE % reason,
+        "not_run": NOT_RUN_BECAUSE % reason if reason else NOT_RUN,
     }
     return Settled(
         kind="tool",
@@ -68,7 +73,34 @@ def _settled_call(position: int, row: Question | None) -> Settled:
         by=_name_of(row),
         output=texts[outcome],
         is_error=outcome != "answered" or bool(answer.get("is_error")),
+        execution=_execution_of(row) if row else None,
     )
+
+
+def _execution_of(row: Question) -> ToolExecution | None:
+    """How Tributary ran the call; none if it was not sent, or a person gave the result."""
+    # Most questions have no call.
+    call: ToolCall | None = getattr(row, "tool_call", None)
+    if call is None or call.sent_at is None or row.answered_by_id is not None:
+        return None
+    asked = row.body.get("arguments")
+    return ToolExecution(
+        executor=call.kind,
+        server=call.server_name,
+        rule=call.rule,
+        approved_by=str(call.approved_by) if call.approved_by else "",
+        approved_at=_iso(call.approved_at),
+        arguments=call.arguments if call.arguments != asked else None,
+        started_at=_iso(call.sent_at),
+        ended_at=_iso(call.finished_at),
+        request_bytes=call.request_bytes,
+        response_bytes=call.response_bytes,
+        attempt=call.attempt,
+    )
+
+
+def _iso(moment: datetime | None) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds") if moment else ""
 
 
 def _settled_ask(position: int, kind: Kind, row: Question | None) -> Settled:

@@ -1,4 +1,6 @@
-"""Questions, approvals and tool calls that wait for a person, as entries of the inbox."""
+"""Questions, approvals and calls of tools that wait for a person, as entries of the inbox."""
+
+from functools import partial
 
 from django.utils.translation import gettext_lazy
 
@@ -7,12 +9,13 @@ from chat.core.prepared import Column, query_text
 from chat.web.inbox_sources import InboxSource
 
 
-def _rows() -> str:
+def _rows(*, of_calls: bool) -> str:
     """Begins with the open questions, which are few, and asks the one rule about those that may be for one of
-    the people."""
+    the people. ``of_calls``: only of calls that Tributary would run, else all others."""
     person = Column("asked.person")
     theirs = access.questions_for(person).filter(access.addressed_to(person))
     is_theirs = query_text(theirs.filter(pk=Column("question.id")).order_by().values("pk"))
+    negation = "" if of_calls else "NOT"
     return f"""
         SELECT asked.person, question.public_id AS key, question.conversation_id, run.message_id,
             CAST(NULL AS bigint) AS actor_id, question.created_at AS at,
@@ -23,6 +26,7 @@ def _rows() -> str:
         JOIN asked
             ON asked.person IN (run.requested_by_id, room.owner_id, question.claimed_by_id)
         WHERE question.status IN ('open', 'claimed') AND EXISTS {is_theirs}
+            AND {negation} EXISTS (SELECT 1 FROM chat_toolcall WHERE question_id = question.id)
     """  # noqa: S608
 
 
@@ -32,7 +36,19 @@ QUESTIONS = InboxSource(
     label=gettext_lazy("Questions and approvals"),
     line=gettext_lazy("Needs your answer"),
     notice=gettext_lazy("Waiting for your answer"),
-    rows=_rows,
+    rows=partial(_rows, of_calls=False),
+    is_read_by_reading=False,
+    anchor="ask-{key}",
+)
+
+# A call that waits for an approval, or that may have run. One that runs asks nobody.
+CALLS = InboxSource(
+    kind="call",
+    icon="shield-check",
+    label=gettext_lazy("Tools that need approval"),
+    line=gettext_lazy("Needs your approval"),
+    notice=gettext_lazy("A tool is waiting for your approval"),
+    rows=partial(_rows, of_calls=True),
     is_read_by_reading=False,
     anchor="ask-{key}",
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,9 +10,14 @@ from django.utils.functional import Promise
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
-from chat import access
-from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus, User
-from chat.models.imports import name_answerers
+from chat.models import (
+    UNSETTLED_STATUSES,
+    Question,
+    QuestionKind,
+    QuestionStatus,
+    ToolCall,
+    User,
+)
 from chat.questions.actions import fields_of, options_of
 from chat.questions.forms import FORMS, ReasonForm, ReplyForm, value_label
 from chat.rendering.approvals import ApprovalCall, call_in
@@ -62,6 +66,15 @@ class QuestionCard:
         return self.question.is_open
 
     @property
+    def is_settled(self) -> bool:
+        return self.question.status not in UNSETTLED_STATUSES
+
+    @property
+    def tool_call(self) -> ToolCall | None:
+        """The call, of a tool that Tributary runs."""
+        return None
+
+    @property
     def is_tool(self) -> bool:
         return self.question.kind == QuestionKind.TOOL
 
@@ -75,13 +88,27 @@ class QuestionCard:
         return self.question.is_seen_by_others
 
     @property
+    def stage(self) -> str:
+        """A word without a dash that changes with more of the card than its line."""
+        return "open" if self.is_open else "settled"
+
+    @property
     def mark(self) -> str:
-        """A value that changes with the line of an open question, which says who is answering, and lets people
-        say so where others can answer, too."""
+        """The stage, and a value that changes with the line of a card that isn't settled, which says who is
+        answering, and lets people say so where others can answer, too."""
         claimer = self.claimer
         if claimer is not None:
-            return f"{zlib.crc32(claimer.public_id.bytes):08x}"
-        return "open" if self.is_shared else "open-alone"
+            return f"{self.stage}-{digest(claimer.public_id.hex)}"
+        return self.stage if self.is_shared or not self.is_open else f"{self.stage}-alone"
+
+    @property
+    def has_own_way_on(self) -> bool:
+        return False
+
+    @property
+    def names_reader(self) -> bool:
+        """Whether it names a person, who is told the same in other words."""
+        return self.claimer is not None
 
     @property
     def claimer(self) -> User | None:
@@ -118,11 +145,21 @@ class QuestionCard:
     def reason_form(self) -> ReasonForm:
         return ReasonForm(question=self.question)
 
+    @property
+    def open_state(self) -> str:
+        """The state of an open question in a copy that nobody can answer it in."""
+        return gettext("Not answered yet")
+
     # --- the outcome -----------------------------------------------------------------------
 
     @property
     def outcome(self) -> str:
         """The decision, and who made it."""
+        return self.decision
+
+    @property
+    def decision(self) -> str:
+        """The decision of a person."""
         sentence = (
             gettext("Error reported by %(person)s")
             if self.is_wrong
@@ -177,19 +214,5 @@ class QuestionCard:
         ]
 
 
-def cards_by_run(runs: Iterable[Run]) -> dict[int, tuple[QuestionCard, ...]]:
-    """The questions of these runs by run, in their order. One query, and none if no run ended with
-    questions."""
-    keys = [run.pk for run in runs if run.status == RunStatus.WAITING]
-    if not keys:
-        return {}
-    rows = Question.objects.filter(run__in=keys).select_related(
-        "claimed_by", "answered_by", "conversation"
-    )
-    rows = access.with_audience(rows)
-    questions = list(rows.order_by("run", "position", "pk"))
-    name_answerers(questions)
-    asked: dict[int, list[QuestionCard]] = {}
-    for question in questions:
-        asked.setdefault(question.run_id, []).append(QuestionCard(question=question))
-    return {run: tuple(questions) for run, questions in asked.items()}
+def digest(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from urllib.parse import urlsplit
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.urls import reverse
 from django.utils.translation import gettext
 
 from chat import access
@@ -21,7 +18,8 @@ from chat.models import Question, QuestionKind, Run, User
 from chat.questions import actions
 from chat.questions.forms import FORMS, AnswerForm, ReasonForm, ReplyForm, ResultForm
 from chat.questions.question_cards import QuestionCard
-from chat.web.decorators import path_in_browser, post_action
+from chat.questions.replies import accepted_reply, is_in_inbox
+from chat.web.decorators import post_action
 from chat.web.responses import refusal_patch
 
 
@@ -63,7 +61,7 @@ def refuse_on_card(
 
 
 def refuse_beside_rest(request: HttpRequest, run: Run, refusal: ActionRefused) -> HttpResponse:
-    if _is_in_inbox(request):
+    if is_in_inbox(request):
         messages.error(request, str(refusal))
         return _reload_inbox()
     return page.refuse_beside(f"rest-note-{run.public_id.hex}")(request, run, refusal)
@@ -76,13 +74,13 @@ question_action = post_action(partial(access.get_question, for_write=True), refu
 def claim(request: HttpRequest, question: Question) -> HttpResponse:
     """Reserves the question for this user, or takes over an expired claim."""
     actions.claim(request.user, question)
-    return _accepted(request, question)
+    return accepted_reply(request, question)
 
 
 @question_action
 def release(request: HttpRequest, question: Question) -> HttpResponse:
     actions.release(request.user, question)
-    return _accepted(request, question)
+    return accepted_reply(request, question)
 
 
 @question_action
@@ -101,7 +99,7 @@ def refuse(request: HttpRequest, question: Question) -> HttpResponse:
 def go_on(request: HttpRequest, run: Run) -> HttpResponse:
     """Continues the answer; whatever is still open stays unanswered."""
     actions.go_on_without(request.user, run)
-    if _is_in_inbox(request):
+    if is_in_inbox(request):
         messages.success(request, gettext("Skipped. The answer continues."))
         return _reload_inbox()
     return page.accepted(request, run.conversation)
@@ -122,28 +120,10 @@ def _settle(
         again = InvalidForm(str(refusal), form)
         again.status = refusal.status
         raise again from refusal
-    return _accepted(request, question)
+    return accepted_reply(request, question)
 
 
 # --- the page that the card is on ------------------------------------------------------------
-
-
-def _is_in_inbox(request: HttpRequest) -> bool:
-    return bool(request.htmx) and urlsplit(path_in_browser(request)).path == reverse("inbox")
-
-
-def _accepted(request: HttpRequest, question: Question) -> HttpResponse:
-    """Patches for the conversation, or for the card alone where the inbox has sent the request."""
-    if not _is_in_inbox(request):
-        return page.accepted(request, question.conversation, asked=question)
-    question = access.get_question(request.user, question.public_id)
-    context = {
-        "asked": QuestionCard(question=question),
-        "question": question,
-        "settled_now": question,
-        "may_write": True,
-    }
-    return render(request, "questions/inbox_changes.html", context)
 
 
 def _reload_inbox() -> HttpResponse:

@@ -61,7 +61,7 @@ def _label(label: str) -> str:
 
 # The twelve bidirectional controls, zero-width and joining characters, the byte order mark and
 # the tag block: in code and names they can make one thing look like another (Trojan Source).
-_HIDDEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+HIDDEN = re.compile("[\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _NEWLINES = re.compile("\r\n?")
@@ -73,7 +73,7 @@ def _token(match: re.Match[str]) -> str:
 
 def reveal(text: str) -> str:
     """Shows invisible and direction characters as ``[U+202E]``, for code, names and titles."""
-    return _HIDDEN.sub(_token, text)
+    return HIDDEN.sub(_token, text)
 
 
 def reveal_direction(text: str) -> str:

@@ -58,9 +58,9 @@ def count_changes(old: str, new: str) -> tuple[int, int]:
     return (lines - earlier).total(), (earlier - lines).total()
 
 
-def compare(old: str, new: str) -> TextDiff:
+def compare(old: str, new: str, *, most_steps: int = PAGE_STEPS) -> TextDiff:
     before, after = _lines(old), _lines(new)
-    steps = _steps(before, after, PAGE_STEPS)
+    steps = _steps(before, after, most_steps)
     is_exact = steps is not None
     steps = steps or [("replace", 0, len(before), 0, len(after))]
     added, removed = _count(steps)

@@ -307,6 +307,7 @@ class Fold:
         part.output = event.output
         part.provider_info = event.provider_info or part.provider_info
         part.call_id = event.call_id or part.call_id
+        part.execution = event.execution
         part.is_done = True
         part.is_open = False
 

@@ -24,6 +24,7 @@ from chat.events import (
     RefusalItem,
     ToolCallFailure,
     ToolCallItem,
+    ToolExecution,
 )
 
 PartKind = Literal["message", "reasoning", "refusal", "tool_call", "media"]
@@ -53,6 +54,7 @@ class ResultPart(Struct, kw_only=True, eq=False):
     call_id: str | None = None
     id_synthesised: bool = False
     caller: str | None = None
+    execution: ToolExecution | None = None
     is_run_by_client: bool = True
     media_type: str = ""
     file: str | None = None
@@ -109,6 +111,7 @@ def _call(part: ResultPart) -> ToolCallItem | InvalidToolCallItem:
         arguments_raw=part.arguments_raw or "".join(part.pieces) or None,
         id_synthesised=part.id_synthesised,
         caller=part.caller,
+        execution=part.execution,
     )
 
 
@@ -125,6 +128,7 @@ def _failed_call(part: ResultPart, failure: ToolCallFailure) -> ToolCallItem:
         arguments_raw=part.arguments_raw or "".join(part.pieces) or failure.arguments_raw,
         id_synthesised=part.id_synthesised,
         caller=part.caller,
+        execution=failure.execution,
     )
 
 

@@ -57,7 +57,7 @@ def fill(result: Result, answered: Iterable[ToolCallItem]) -> Result:
         if known is not None:
             left.remove(known)
             output[position] = msgspec.structs.replace(
-                call, output=known.output, status=known.status
+                call, output=known.output, status=known.status, execution=known.execution
             )
     return msgspec.structs.replace(result, output=output)
 

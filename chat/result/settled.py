@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from chat.events import ToolExecution
+
 Kind = Literal["tool", "ask", "approval"]
 Outcome = Literal["answered", "declined", "not_run"]
 
@@ -22,6 +24,8 @@ class Settled(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     # Calls: the text that the model is told.
     output: str = ""
     is_error: bool = False
+    # How Tributary ran the call; none if a person gave the result.
+    execution: ToolExecution | None = None
     # Questions; for an approval ``text`` is the reason.
     text: str = ""
     selected: tuple[str, ...] = ()

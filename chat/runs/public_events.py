@@ -12,8 +12,11 @@ from chat.runs.event_buffer import LogEntry
 _RESPONSE_ID = "resp_"
 # Types that are checked before they leave; all others are sent as logged.
 _GUARDED = (b'{"type":"replay.data"', b'{"type":"meta.update"')
-# Types in which servers may repeat settings of the request.
-_WITH_SETTINGS = (b'{"type":"vendor.raw"', b'{"type":"meta.update"', b'{"type":"error"')
+# Types in which servers may repeat settings of the request, or which have settings of the tool.
+_WITH_SETTINGS = (
+    *(b'{"type":"vendor.raw"', b'{"type":"meta.update"', b'{"type":"error"'),
+    *(b'{"type":"tool_call.success"', b'{"type":"tool_call.failure"'),
+)
 
 # Facts that are no part of a request. Others, such as the echo of a request that OpenRouter sends for
 # debugging, may be.
@@ -64,7 +67,8 @@ def public_event(
 
 def without_settings(event: canonical.Event) -> canonical.Event:
     """The event without the members in which a server may repeat its request, with the system prompt,
-    the parameters and the tools: data that nothing here interprets."""
+    the parameters and the tools (data that nothing here interprets), and without the server and the rule of a
+    tool that was run."""
     match event:
         case canonical.VendorRaw():
             return msgspec.structs.replace(event, data=None, text=None)
@@ -72,6 +76,8 @@ def without_settings(event: canonical.Event) -> canonical.Event:
             return msgspec.structs.replace(event, values=_harmless(event.values))
         case canonical.Error():
             return msgspec.structs.replace(event, error=_error_without_data(event.error))
+        case canonical.ToolCallSuccess() | canonical.ToolCallFailure():
+            return msgspec.structs.replace(event, execution=_without_place(event.execution))
         case canonical.ChatEnd():
             return msgspec.structs.replace(event, result=result_without_settings(event.result))
     return event
@@ -86,7 +92,18 @@ def result_without_settings(result: canonical.Result) -> canonical.Result:
         vendor=[{name: each[name] for name in _OF_UNKNOWN if name in each} for each in vendor],
         error=_error_without_data(error) if error is not None else None,
     )
-    return msgspec.structs.replace(result, ext=ext)
+    output = [
+        msgspec.structs.replace(item, execution=_without_place(item.execution))
+        if isinstance(item, canonical.ToolCallItem)
+        else item
+        for item in result.output
+    ]
+    return msgspec.structs.replace(result, output=output, ext=ext)
+
+
+def _without_place(execution: canonical.ToolExecution | None) -> canonical.ToolExecution | None:
+    """Without the server and the rule of the tool."""
+    return execution and msgspec.structs.replace(execution, server="", rule="")
 
 
 def _harmless(meta: canonical.JsonObject) -> canonical.JsonObject:

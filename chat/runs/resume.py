@@ -109,6 +109,7 @@ def _outcome(item: int, settled: Settled, call: canonical.ToolCallItem) -> canon
             ),
             call_id=call.call_id,
             arguments_raw=call.arguments_raw,
+            execution=settled.execution,
         )
     return canonical.ToolCallSuccess(
         item=item,
@@ -117,6 +118,7 @@ def _outcome(item: int, settled: Settled, call: canonical.ToolCallItem) -> canon
         output=settled.output,
         provider_info=call.provider_info,
         call_id=call.call_id,
+        execution=settled.execution,
     )
 
 

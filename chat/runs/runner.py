@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
 from uuid import UUID
 from weakref import WeakSet
 
@@ -70,6 +71,20 @@ class PeriodicTask:
     name: str = ""
 
 
+@runtime_checkable
+class OwningWork(Protocol):
+    """Periodic work of a runner that owns rows by the runner's id, like runs."""
+
+    async def __call__(self) -> None: ...
+
+    def attach(self, identity: Callable[[], UUID], wake: Callable[[], None]) -> None:
+        """``identity``: the id of the runner's row, whose heartbeat tells that its rows are worked on.
+        ``wake`` brings the next round at once."""
+
+    async def drain(self, timeout_seconds: float) -> None:
+        """Starts nothing more, lets what runs go on for a while, and gives back the rest."""
+
+
 # Tasks by name. A feature registers its task when the process starts (`chat.apps`).
 _periodic_tasks: dict[str, PeriodicTask] = {}
 
@@ -121,6 +136,7 @@ class Runner:
         self._writer = SegmentWriter()
         self._executions: dict[int, tuple[Execution, asyncio.Task[None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._owning: list[OwningWork] = []
         self._is_draining = False
         self._compactor = Compactor(self._threads)
         self._client: Client | None = None
@@ -190,10 +206,17 @@ class Runner:
             (self._compactor.compact_due, COMPACT_SECONDS, ""),
             (self._seen.store, SEEN_SECONDS, ""),
             *(
-                (task.make(client, self._threads), task.seconds, task.topic)
+                (self._made(task, client), task.seconds, task.topic)
                 for task in _periodic_tasks.values()
             ),
         ]
+
+    def _made(self, task: PeriodicTask, client: Client) -> Callable[[], Awaitable[None]]:
+        work = task.make(client, self._threads)
+        if isinstance(work, OwningWork):
+            work.attach(lambda: self.uuid, lambda: self._notifier.dispatch(task.topic))
+            self._owning.append(work)
+        return work
 
     async def drain(self, timeout_seconds: float) -> None:
         """Claims nothing more, lets runs continue for a while, interrupts the rest, and deregisters."""
@@ -205,15 +228,28 @@ class Runner:
         if self._claiming is not None:
             # The claim returns its runs to the queue.
             await asyncio.wait({self._claiming}, timeout=COURTESY_SECONDS)
-        executing = [task for _, task in self._executions.values()]
-        if executing:
-            await asyncio.wait(executing, timeout=timeout_seconds)
+        await asyncio.gather(
+            self._wait_for_executions(timeout_seconds),
+            *(self._drain_work(work, timeout_seconds) for work in self._owning),
+        )
         for execution, _ in list(self._executions.values()):
             execution.interrupt()
         left = [task for _, task in self._executions.values()]
         if left:
             await asyncio.wait(left, timeout=5)
         await self._end()
+
+    async def _wait_for_executions(self, timeout_seconds: float) -> None:
+        executing = [task for _, task in self._executions.values()]
+        if executing:
+            await asyncio.wait(executing, timeout=timeout_seconds)
+
+    async def _drain_work(self, work: OwningWork, timeout_seconds: float) -> None:
+        try:
+            await work.drain(timeout_seconds)
+        except Exception as error:
+            # Its rows are handled like those of a lost runner.
+            logger.warning("runner.work_not_drained error=%s", type(error).__name__)
 
     async def _end(self) -> None:
         for task in self._tasks:
@@ -249,9 +285,8 @@ class Runner:
                 await work()
             except Exception as error:
                 # The database may be unavailable; the next round tries again.
-                logger.warning(
-                    "runner.work_failed work=%s error=%s", work.__name__, type(error).__name__
-                )
+                name = getattr(work, "__name__", type(work).__name__)
+                logger.warning("runner.work_failed work=%s error=%s", name, type(error).__name__)
             await wait_at_most(subscription, seconds)
 
     async def _claim(self) -> None:

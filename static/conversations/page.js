@@ -96,7 +96,10 @@ onSwapped(() => {
 
 // Whoever cannot see the page hears at once of questions that wait, and of a colleague's version.
 const lines = () => new Map([
-  ...openAsks().map(line => [line.id, { text: gettext("A question needs an answer."), urgent: true }]),
+  ...openAsks().filter(line => !("works" in line.dataset)).map(line => [line.id, {
+    text: "call" in line.dataset ? gettext("A tool needs approval.") : gettext("A question needs an answer."),
+    urgent: true,
+  }]),
   ...[...document.querySelectorAll("#turns .newer")].map(line => [
     line.querySelector("form").action, { text: `${line.firstChild.data.trim()}.` },
   ]),

@@ -13,7 +13,7 @@ from chat.administration.sentences import VERBS, marked_sentence, sentence
 from chat.models import AuditEvent, Conversation, User
 from tests.administration.pages import list_url, text_of
 
-VERB = re.compile(r'"((?:user|team|membership|invitation|token|upstream|tool|question|conversation'
+VERB = re.compile(r'"((?:user|team|membership|invitation|token|upstream|tool|tool_server|question|conversation'
                   r'|keys|installation|project)\.[a-z_]+)"')  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 django.setup()
 
-from tests.bench import access, browser, capacity, memory, presence, search  # noqa: E402 - Django first
+from tests.bench import access, browser, capacity, memory, presence, search, tools  # noqa: E402 - Django first
 from tests.bench.load import command as load  # noqa: E402
 
 BENCHMARKS = {
@@ -22,6 +22,7 @@ BENCHMARKS = {
     "memory": memory.report,
     "access": access.report,
     "presence": presence.report,
+    "tools": tools.report,
 }
 
 

@@ -125,15 +125,15 @@ def test_enabled_tool_is_counted_for_everybody(site: BrowserSite, tab: OpenTab) 
         alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
 
         alice.page.locator(".tools-menu > summary").click()
-        alice.page.get_by_label("gauge", exact=True).check()
+        alice.page.get_by_role("checkbox", name="gauge").check()
 
         for each in (alice, bob):
             expect(each.page.locator("#tools-count")).to_have_text("1")
-        expect(alice.page.get_by_label("gauge", exact=True)).to_be_checked()
-        expect(alice.page.get_by_label("gauge", exact=True)).to_be_focused()
+        expect(alice.page.get_by_role("checkbox", name="gauge")).to_be_checked()
+        expect(alice.page.get_by_role("checkbox", name="gauge")).to_be_focused()
         bob.page.locator(".tools-menu > summary").click()
-        bob.page.get_by_label("gauge", exact=True).uncheck()
+        bob.page.get_by_role("checkbox", name="gauge").uncheck()
         expect(alice.page.locator("#tools-count")).to_have_text("none")
-        expect(alice.page.get_by_label("gauge", exact=True)).not_to_be_checked()
+        expect(alice.page.get_by_role("checkbox", name="gauge")).not_to_be_checked()
     finally:
         site.post("Alice", f"/people/tools/{tool}/remove/")

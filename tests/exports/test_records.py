@@ -21,6 +21,7 @@ from chat.models import (
     Run,
     StoredFile,
     Tool,
+    ToolCall,
 )
 
 # What a record belongs to is the record around it. A version names its run itself.
@@ -41,7 +42,17 @@ RECORDS: dict[type[Model], tuple[type[Struct], set[str]]] = {
             "expires_at",
         },
     ),
-    Tool: (form.Tool, {"public_id", "team", "created_by", "created_at"}),
+    # What a tool calls, and when it runs, belongs to the team.
+    Tool: (
+        form.Tool,
+        {
+            *("public_id", "team", "created_by", "created_at", "kind", "rule", "server"),
+            *("remote_name", "is_read_only", "is_idempotent", "is_destructive"),
+            *("seen_digest", "offered"),
+        },
+    ),
+    # A call belongs to its question; its claim and its progress are for runners and open pages.
+    ToolCall: (form.ToolCall, {"question", "tool", "runner", "claim", "claimed_at", "progress"}),
     Message: (form.Turn, {"revision"}),
     Run: (
         form.Run,

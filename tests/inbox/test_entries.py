@@ -330,5 +330,5 @@ def test_kinds_are_switched_off(as_bob: Client, bob: User) -> None:
     as_bob.post(reverse("inbox_notifications"), {"kinds": ["mention"]})
 
     bob.refresh_from_db()
-    assert bob.muted_kinds == "question comment answer"
-    assert 'data-muted="question comment answer"' in as_bob.get("/").content.decode()
+    assert bob.muted_kinds == "question call comment answer"
+    assert 'data-muted="question call comment answer"' in as_bob.get("/").content.decode()

@@ -2,7 +2,7 @@
 
 from chat.runs import outcomes, runner
 
-STEPS = ["questions", "artifacts", "mockups", "continue_paused", "files", "index"]
+STEPS = ["questions", "tools", "artifacts", "mockups", "continue_paused", "files", "index"]
 
 
 def test_steps_run_in_their_order() -> None:
@@ -13,5 +13,5 @@ def test_runners_repeat_the_tasks_of_features() -> None:
     assert list(runner.periodic_tasks()) == [
         *("files", "purge", "jobs", "jobs.purge", "files.purge"),
         *("ended", "titles", "messages", "messages.after_answer", "messages.late"),
-        "presence.purge",
+        *("presence.purge", "tool_calls", "tool_servers.tests"),
     ]

@@ -54,19 +54,22 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 @pytest.fixture
 def ask(queue_run: Execute, alice: User, team: Team) -> Execute:
-    """Queues a message with a tool switched on, to a server of chat completions if no other. Its
+    """Queues a message with two tools switched on, to a server of chat completions if no other. Its
     conversation is shared, so that others may answer questions in it."""
 
     async def ask(*scripts: Script, dialect: str = "openai_chat") -> Run:
-        tool = await threads.call(
-            tools.create_tool, alice, team, name="weather", description="Now", schema=""
-        )
+        switched_on = [
+            await threads.call(
+                tools.create_tool, alice, team, name=name, description="Now", schema=""
+            )
+            for name in ("weather", "tides")
+        ]
         run = await queue_run(
             *scripts,
             text="How is the weather?",
             dialect=dialect,
             choice={"system_prompt": "Be brief."},
-            tools=[tool],
+            tools=switched_on,
         )
         rooms = Conversation.objects.filter(pk=run.conversation_id)
         await threads.call(rooms.update, visibility="team")

@@ -15,6 +15,7 @@ from django.utils.translation import gettext
 from chat.core.errors import ActionRefused
 from chat.models import AuditEvent, Membership, Team, TeamRole, User
 from chat.servers.actions.demo import ensure_demo_upstream
+from chat.tools.demo import add_demo_tools
 
 # --- the link ------------------------------------------------------------------------
 
@@ -62,6 +63,7 @@ def set_up(*, name: str, email: str, password: str, team_name: str) -> User:
         Membership.objects.create(team=team, user=user, role=TeamRole.OWNER)
         AuditEvent.objects.record(user, "installation.set_up", subject=user, target=team.name)
         ensure_demo_upstream()
+        add_demo_tools(team)
     return user
 
 

@@ -27,6 +27,7 @@ from chat.models import (
 )
 from chat.models.run import LIVE_STATUSES
 from chat.runs.outcomes import end_unstarted
+from chat.runs.tool_calls import is_live_run, stop_calls
 from chat.search.sources import index_again
 
 # No known API takes more tools in one request.
@@ -49,8 +50,9 @@ def switch_tools(user: User, conversation: Conversation, tools: Iterable[Tool]) 
         )
     with storage_errors(), transaction.atomic():
         conversation.touch()
-        # A tool that was removed meanwhile is ignored.
-        conversation.tools.set(Tool.objects.filter(pk__in=chosen))
+        # A tool that was removed or turned off meanwhile is ignored.
+        rows = Tool.objects.filter(pk__in=chosen).select_related("server")
+        conversation.tools.set([tool for tool in rows if tool.may_be_on])
         notify.publish_after_commit(notify.room_topic(conversation.public_id))
 
 
@@ -58,10 +60,11 @@ def stop_run(user: User | None, run: Run) -> bool:
     """Requests the end of a run, and returns whether it was still live.
 
     An unclaimed run ends at once; a running one within a second, when its runner sees the request.
-    If the run is over and another one continues its answer, that one is stopped.
+    If the run is over and another one continues its answer, that one is stopped. So are the calls of
+    tools that the answer runs.
     """
     # Nearly always the run is executing; then a single statement is enough.
-    if _ask_running(user, run) or _stop_waiting(user, run):
+    if _ask_running(user, run) or _stop_waiting(user, run) or stop_calls(user, run):
         notify.publish_after_commit(notify.STOPS)
         notify.publish_after_commit(notify.room_topic(run.conversation.public_id))
         return True
@@ -156,6 +159,6 @@ def delete(user: User | None, conversation: Conversation) -> None:
                 subject=conversation.owner,
                 target=str(conversation.public_id),
             )
-        for run in Run.objects.filter(conversation=conversation, status__in=LIVE_STATUSES):
+        for run in Run.objects.filter(is_live_run(), conversation=conversation):
             stop_run(user, run)
     notify.publish_after_commit(notify.room_topic(conversation.public_id))

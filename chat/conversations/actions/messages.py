@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, QuerySet
 from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.translation import gettext
@@ -31,14 +31,15 @@ from chat.models import (
     SearchKind,
     Team,
     Tool,
+    ToolRule,
     Upstream,
     User,
     Visibility,
     visibilities,
 )
-from chat.models.run import LIVE_STATUSES
 from chat.models.tree import children_by_parent, path_to, visible_path
 from chat.runs.admission import Trigger, queue_run
+from chat.runs.tool_calls import is_live
 from chat.search.sources import index
 
 
@@ -53,6 +54,8 @@ def definitions_of(conversation: Conversation) -> list[JsonObject]:
 _definitions: Prepared[Any] = Prepared(
     lambda room: (
         Tool.objects.filter(conversations=room)
+        .exclude(rule=ToolRule.OFF)
+        .exclude(server__is_enabled=False)
         .order_by("name")
         .values_list("name", "description", "schema")
     )
@@ -125,7 +128,9 @@ def start_conversation(
             expires_at=timezone.now() + expires_in if expires_in else None,
         )
         index(SearchKind.TITLE, conversation)
-        conversation.tools.set([tool for tool in tools if tool.team_id == team.pk])
+        conversation.tools.set(
+            [each for each in tools if each.team_id == team.pk and each.may_be_on]
+        )
         return _append(
             user, conversation, None, text, choice, idempotency_key, attachments=attached
         )
@@ -278,7 +283,7 @@ _message_of: Prepared[Any] = Prepared(
     lambda room, public_id, person, key: Message.objects.filter(
         conversation=room, public_id=public_id
     ).annotate(
-        is_live=Exists(Run.objects.filter(message=OuterRef("pk"), status__in=LIVE_STATUSES)),
+        is_live=ExpressionWrapper(is_live(OuterRef("pk")), BooleanField()),
         is_last=~Exists(Message.objects.filter(parent=OuterRef("pk"))),
         is_key_new=~Exists(_runs_with_key(person, key)),
     )
@@ -310,10 +315,10 @@ def _check_parent(conversation: Conversation, parent: Message | None, end: Paren
     if parent.conversation_id != conversation.pk or parent.role != Role.ASSISTANT:
         raise ActionRefused(_not_in_conversation())
     if end is not None:
-        is_live = end.is_live
+        has_ended = not end.is_live
     else:
-        is_live = Run.objects.filter(message=parent, status__in=LIVE_STATUSES).exists()
-    if is_live:
+        has_ended = not Message.objects.filter(is_live(OuterRef("pk")), pk=parent.pk).exists()
+    if not has_ended:
         raise AnswerLive(
             gettext("The answer above isn’t finished yet. Wait for it to finish, or stop it.")
         )

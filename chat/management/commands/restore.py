@@ -20,6 +20,7 @@ from chat.administration.keys import current_marks
 from chat.core import file_storage
 from chat.models import AuditEvent, FileContent, UnreferencedObject, User
 from chat.runs.reaper import settle_restored
+from chat.tools.claims import settle_restored as settle_calls
 from project.backup import archive, engine_of, told_in_one_line
 from project.backup.archive import BackupError, Manifest
 from project.old_databases import TOO_OLD, is_too_old, replaced_migrations
@@ -75,6 +76,7 @@ class Command(BaseCommand):
         missing = restore_objects(path)
         release_objects(objects)
         ended = settle_restored()
+        settle_calls()
         # Recorded in the restored data, whose log ends with the backup.
         AuditEvent.objects.record(
             None,

@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils.translation import gettext
 
 from chat.servers.actions.demo import ensure_demo_upstream
+from chat.tools.demo import ensure_demo_tools
 
 
 class Command(BaseCommand):
@@ -20,6 +21,7 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         settings.DEMO_UPSTREAM_URL = start_demo()
         ensure_demo_upstream()
+        ensure_demo_tools()
         # The demo servers watch this process, so it must stay the same one.
         os.environ["DEMO_UPSTREAM_URL"] = settings.DEMO_UPSTREAM_URL
         command = [sys.executable, sys.argv[0], "serve", "--welcome"]

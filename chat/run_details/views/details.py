@@ -30,9 +30,11 @@ from chat.run_details.facts import (
     outcome_label,
     server_facts_of,
 )
+from chat.run_details.tool_receipts import tool_receipts_of
 from chat.run_details.trace import final_response
 from chat.run_details.views.log import HIDDEN_RECORDING, log_context, sees_settings
 from chat.runs.segments import read_raw
+from chat.runs.tool_calls import WaitingFor, waiting_for
 from chat.upstreams.redaction import redact_patterns
 from chat.web.decorators import login_required
 from chat.web.responses import beside_room
@@ -69,6 +71,7 @@ def details(request: HttpRequest, public_id: UUID) -> HttpResponse:
         "with_settings": sees_settings(request, run),
         "model_label": model_label(run),
         "tone": TONES.get(run.status, ""),
+        "status": _status_of(run),
         "parts": list(Run.objects.filter(message=run.message_id).order_by("position")),
         "error_title": error_title(run.error_kind) if run.error_kind or run.error_message else "",
         "tab": tab,
@@ -82,6 +85,15 @@ def details(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return beside_room(request, "run_details/details.html", run.conversation, context)
 
 
+def _status_of(run: Run) -> str:
+    """The status in words. A run that waits only for tools waits for nobody."""
+    if run.status == RunStatus.WAITING:
+        statuses = run.questions.values_list("status", flat=True)
+        if waiting_for(statuses) == WaitingFor.TOOLS:
+            return gettext("Running a tool")
+    return str(run.get_status_display())
+
+
 def _tab_in(request: HttpRequest) -> str:
     """A link to an event need not say where events are."""
     tab = request.GET.get("tab") or ("events" if "at" in request.GET else "")
@@ -93,6 +105,7 @@ def timeline_context(run: Run, request: HttpRequest) -> dict[str, Any]:
     return {
         "moments": _moments(run),
         "attempts": attempts,
+        "tool_receipts": tool_receipts_of(run, with_settings=sees_settings(request, run)),
         "title_requests": title_requests_of(run),
         **time_of(run, attempts),
     }

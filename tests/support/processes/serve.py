@@ -157,6 +157,72 @@ def after_queued_message() -> None:
     sending.advance = stopping
 
 
+def before_tool_claim() -> None:
+    """The calls of an answer are queued."""
+    from chat.tools import claims
+
+    claims.claim_due = lambda *_: stop_here()
+
+
+def before_tool_mark() -> None:
+    """The calls are claimed, and nothing says that they were sent."""
+    from chat.tools import claims
+
+    claims.mark_sent = lambda *_: stop_here()
+
+
+def before_tool_request() -> None:
+    """It is stored that a call may have run, and nothing was sent."""
+    from chat.tools import claims
+
+    mark = claims.mark_sent
+
+    def stopping(*args: Any) -> bool:
+        is_marked = mark(*args)
+        stop_here()
+        return is_marked
+
+    claims.mark_sent = stopping
+
+
+def before_tool_result() -> None:
+    """A server has answered a call, and its result is not in the database."""
+    from chat.tools import endings
+
+    endings.end_call = lambda *_: stop_here()
+
+
+def inside_tool_result() -> None:
+    """A result is written, in a transaction that is still open."""
+    from chat.questions import actions
+
+    settle = actions.settle_running
+
+    def stopping(*args: Any) -> bool:
+        is_settled = settle(*args)
+        stop_here()
+        return is_settled
+
+    actions.settle_running = stopping
+
+
+def after_tool_result() -> None:
+    """The results of three calls are in the database, with the run that continues."""
+    from chat.tools import endings
+
+    end, ended = endings.end_call, 0
+
+    def stopping(*args: Any) -> bool:
+        nonlocal ended
+        is_ended = end(*args)
+        ended += 1
+        if ended == 3:
+            stop_here()
+        return is_ended
+
+    endings.end_call = stopping
+
+
 def during_export() -> None:
     """Two conversations are in the archive, and a piece of it is in the database."""
     from chat.exports import zip_job
@@ -258,6 +324,12 @@ CHANGES = {
         before_queued_message,
         inside_queued_message,
         after_queued_message,
+        before_tool_claim,
+        before_tool_mark,
+        before_tool_request,
+        before_tool_result,
+        inside_tool_result,
+        after_tool_result,
         during_export,
         during_import,
         pausing_in_export,

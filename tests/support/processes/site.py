@@ -13,7 +13,7 @@ import tempfile
 import time
 import uuid
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
@@ -247,12 +247,21 @@ class Site(Process):
         with self.browser(name) as browser:
             return browser.post(path, data=fields)
 
-    def send(self, text: str, *, by: str = "Alice", visibility: str = "team") -> UUID:
+    def send(
+        self, text: str, *, by: str = "Alice", visibility: str = "team", tools: Sequence[UUID] = ()
+    ) -> UUID:
         """Begins a conversation; returns the run that answers."""
         with self.browser(by) as browser:
-            return self.send_from(browser, text, visibility=visibility)
+            return self.send_from(browser, text, visibility=visibility, tools=tools)
 
-    def send_from(self, browser: httpx.Client, text: str, *, visibility: str = "team") -> UUID:
+    def send_from(
+        self,
+        browser: httpx.Client,
+        text: str,
+        *,
+        visibility: str = "team",
+        tools: Sequence[UUID] = (),
+    ) -> UUID:
         key = uuid.uuid4()
         form = {
             "text": text,
@@ -260,6 +269,7 @@ class Site(Process):
             "key": str(key),
             "team": self.world.team,
             "visibility": visibility,
+            "tools": [str(each) for each in tools],
         }
         answer = browser.post("/c/", data=form)
         assert answer.status_code == 302, answer.text

@@ -1,0 +1,98 @@
+"""The calls of tools that a waiting answer runs: whether it waits for them, and their end by a stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext_noop
+
+from chat.core import notify
+from chat.models import (
+    OPEN_STATUSES,
+    CallStatus,
+    Message,
+    Question,
+    QuestionStatus,
+    Run,
+    RunStatus,
+    ToolCall,
+    User,
+)
+from chat.models.run import LIVE_STATUSES
+
+# Topic of the runners' task that runs calls.
+TOOL_CALLS = "tool_calls"
+
+# Stored in English for people and the model; pages translate it.
+STOPPED = gettext_noop("The call was stopped.")
+STOPPED_LATE = gettext_noop("The call was stopped after it was sent, so it may have run.")
+
+
+class WaitingFor(StrEnum):
+    """The reason why an answer has the status "waiting"."""
+
+    PEOPLE = "people"
+    # Nobody is asked: it counts as an answer that is being written.
+    TOOLS = "tools"
+    # Somebody has to continue it.
+    NOTHING = "nothing"
+
+
+def waiting_for(statuses: Iterable[str]) -> WaitingFor:
+    """The reason why an answer waits, by the statuses of its last run's questions."""
+    found = set(statuses)
+    if found & set(OPEN_STATUSES):
+        return WaitingFor.PEOPLE
+    return WaitingFor.TOOLS if QuestionStatus.RUNNING in found else WaitingFor.NOTHING
+
+
+def running_questions() -> QuerySet[Question]:
+    """The questions whose calls are queued or running."""
+    return Question.objects.filter(status=QuestionStatus.RUNNING)
+
+
+def is_live_run() -> Q:
+    """Whether a run is queued or executed, or its tools run."""
+    return Q(status__in=LIVE_STATUSES) | Q(Exists(running_questions().filter(run=OuterRef("pk"))))
+
+
+def is_live(message: Any) -> Q:
+    """Whether the answer with this key (a value, a placeholder or an outer column) is queued or being
+    written, or runs tools."""
+    runs = Run.objects.filter(message=message, status__in=LIVE_STATUSES)
+    return Q(Exists(runs)) | Q(Exists(running_questions().filter(run__message=message)))
+
+
+def stop_calls(user: User | None, run: Run) -> bool:
+    """Ends the calls that the answer of the run waits for, and returns whether there were any. The answer
+    doesn't continue by itself then. The runner drops a call that it no longer owns."""
+    waiting = running_questions().filter(run__message=run.message_id)
+    if not waiting.exists():
+        return False
+    with transaction.atomic():
+        # Locks the conversation, so that no result is stored meanwhile.
+        revision = run.conversation.touch()
+        for question in waiting.order_by("pk"):
+            _stop_call(user, question)
+        Run.objects.filter(message=run.message_id, status=RunStatus.WAITING).update(
+            stop_requested_at=timezone.now(), stop_requested_by=user
+        )
+        Message.objects.filter(pk=run.message_id).update(revision=revision)
+        notify.publish_after_commit(TOOL_CALLS)
+    return True
+
+
+def _stop_call(user: User | None, question: Question) -> None:
+    calls = ToolCall.objects.filter(question=question)
+    is_harmless = calls.filter(Q(sent_at__isnull=True) | Q(tool__is_read_only=True)).exists()
+    reason = STOPPED if is_harmless else STOPPED_LATE
+    now = timezone.now()
+    Question.objects.filter(pk=question.pk, status=QuestionStatus.RUNNING).update(
+        status=QuestionStatus.EXPIRED, answered_by=user, answered_at=now, answer={"reason": reason}
+    )
+    calls.update(status=CallStatus.FAILED, claim=None, runner=None, finished_at=now, error=reason)

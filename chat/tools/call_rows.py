@@ -1,0 +1,34 @@
+"""Rows of calls, and the locks under which they change."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from chat.models import CallStatus, Conversation, Question, ToolCall
+
+
+def read_call(pk: int) -> ToolCall | None:
+    """The call with everything that a decision about it reads."""
+    rows = ToolCall.objects.select_related(
+        "tool__server",
+        "approved_by",
+        "question__conversation",
+        "question__run__conversation",
+        "question__run__requested_by",
+    )
+    return rows.defer("question__run__result").filter(pk=pk).first()
+
+
+def lock_conversation(pk: int) -> bool:
+    """Locks out everybody who settles questions in the call's conversation, and other runners that claim its
+    calls, until the caller's transaction ends. It comes before the rows of calls and questions. False if the
+    conversation is gone."""
+    rooms = Question.objects.filter(tool_call=pk).values("conversation")
+    return Conversation.objects.select_for_update(no_key=True).filter(pk__in=rooms).exists()
+
+
+def held_by(pk: int, claim: UUID) -> QuerySet[ToolCall]:
+    """The call's row, as long as this claim owns it."""
+    return ToolCall.objects.filter(pk=pk, claim=claim, status=CallStatus.RUNNING)

@@ -1,0 +1,250 @@
+"""Calls and lists of MCP servers, over the official library. Imported in runners only (`chat.tools.mcp`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NoReturn
+
+import mcp_types as types
+from django.utils.translation import gettext
+from mcp.client.client import Client as Connection
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from pydantic import TypeAdapter, ValidationError
+
+from chat.tools.kinds import CallFailed, CallOutput, CallRequest
+from chat.tools.mcp.listing import (
+    DESCRIPTION_LENGTH,
+    LIST_BYTES,
+    LIST_SECONDS,
+    MOST_PAGES,
+    MOST_TOOLS,
+    NEEDS_TASK,
+    ListingFailed,
+    ListRequest,
+    RemoteTool,
+    ToolListing,
+    clean_json,
+    clean_text,
+    usable_tools,
+)
+from chat.tools.mcp.results import InvalidContent, output_of
+from chat.tools.mcp.sentences import (
+    BAD_RESULT,
+    KEY_ACCEPTED,
+    MORE_INPUT,
+    NO_SIGN_IN,
+    Problem,
+    answered_error,
+    problem_of,
+    unfinished,
+)
+from chat.tools.mcp.transport import Endpoint, GuardedTransport, Traffic, open_client
+from chat.upstreams.client import Client
+
+# Negotiating the version: one request, or three with a server of an older version.
+CONNECT_SECONDS = 45.0
+# Characters of a message about progress that a card shows.
+PROGRESS_LENGTH = 200
+
+_CallResult = types.CallToolResult | types.InputRequiredResult
+_results: TypeAdapter[_CallResult] = TypeAdapter(_CallResult)
+
+
+async def call(request: CallRequest) -> CallOutput:
+    """Calls a tool once. A call that the server has refused because of a header of its arguments is sent a second
+    time: it has not run. Raises ``CallFailed``."""
+    traffic = Traffic()
+    endpoint = Endpoint(
+        url=request.address.url,
+        headers=request.address.headers,
+        most_bytes=request.most_bytes,
+        before_call=request.sent,
+    )
+    try:
+        async with _connect(request.client, endpoint, traffic) as connection:
+            result = await _call(connection, request, traffic)
+        return _output(result, traffic)
+    except Exception as error:
+        if traffic.refusal is not None:
+            raise traffic.refusal from None
+        _fail_call(error, traffic)
+
+
+async def _call(connection: Connection, request: CallRequest, traffic: Traffic) -> _CallResult:
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        text = clean_text(message or "")[:PROGRESS_LENGTH]
+        request.report({"progress": progress, "total": total, "message": text})
+
+    async def send() -> _CallResult:
+        # The library’s own `call_tool` is not used: after a call it reads the list of tools, checks the result against a schema of the
+        # server, which can take any time, and loses the result if one of the two fails.
+        return await connection.session.send_request(
+            types.CallToolRequest(
+                params=types.CallToolRequestParams(
+                    name=request.address.name, arguments=request.arguments
+                )
+            ),
+            _results,
+            progress_callback=report,
+        )
+
+    try:
+        return await send()
+    except MCPError as refused:
+        if refused.code != types.HEADER_MISMATCH:
+            raise
+    traffic.was_sent = False
+    await _learn_headers(connection, request.address.name)
+    return await send()
+
+
+async def _learn_headers(connection: Connection, name: str) -> None:
+    """Reads the definition of the tool: it says which arguments the server wants as headers, too. The library
+    gives those names of their own, so that none of them replaces a credential."""
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await connection.session.list_tools(
+            params=types.PaginatedRequestParams(cursor=cursor)
+        )
+        cursor = page.next_cursor
+        if cursor is None or any(tool.name == name for tool in page.tools):
+            return
+
+
+def _output(result: _CallResult, traffic: Traffic) -> CallOutput:
+    if isinstance(result, types.InputRequiredResult):
+        raise CallFailed(MORE_INPUT)
+    return output_of(
+        result, request_bytes=traffic.request_bytes, response_bytes=traffic.response_bytes
+    )
+
+
+def _fail_call(error: Exception, traffic: Traffic) -> NoReturn:
+    """Raises ``CallFailed``. An error that the server has answered is an outcome; without an answer, nobody knows
+    what a call that was sent has done."""
+    cause = _cause_of(error)
+    match cause:
+        case CallFailed():
+            raise cause
+        case InvalidContent() | ValidationError():
+            raise CallFailed(BAD_RESULT) from None
+        case MCPError() if answered := answered_error(cause, traffic):
+            raise CallFailed(answered) from None
+    if not traffic.was_sent:
+        raise CallFailed(problem_of(cause, traffic).text) from None
+    problem: Problem = unfinished(cause, traffic)
+    raise CallFailed(problem.text, may_have_run=problem.may_have_run) from None
+
+
+async def list_tools(request: ListRequest) -> ToolListing:
+    """Connects and reads the tools, as many as are used. Raises ``ListingFailed``."""
+    traffic = Traffic()
+    endpoint = Endpoint(url=request.url, headers=request.headers, most_bytes=LIST_BYTES)
+    name = "connect"
+    request.step(name, "running", gettext("Connecting…"))
+    try:
+        async with asyncio.timeout(LIST_SECONDS):
+            async with _connect(request.client, endpoint, traffic) as connection:
+                request.step(name, "ok", _version_sentence(connection))
+                request.step("sign_in", "ok", KEY_ACCEPTED if request.headers else NO_SIGN_IN)
+                name = "tools"
+                request.step(name, "running", gettext("Reading the tools…"))
+                return await _listing(connection)
+    except Exception as error:
+        sentence = problem_of(_cause_of(error), traffic).text
+        request.step(name, "failed", sentence)
+        raise ListingFailed(sentence) from None
+
+
+def _version_sentence(connection: Connection) -> str:
+    info = connection.server_info
+    if info is None:
+        text = gettext("Connected. The server speaks MCP %(version)s.")
+        return text % {"version": connection.protocol_version}
+    text = gettext("Connected to %(name)s, which speaks MCP %(version)s.")
+    return text % {
+        "name": clean_text(f"{info.name} {info.version}")[:100].strip(),
+        "version": connection.protocol_version,
+    }
+
+
+async def _listing(connection: Connection) -> ToolListing:
+    offered: list[RemoteTool] = []
+    cursor: str | None = None
+    if connection.server_capabilities.tools is None:
+        return ToolListing(protocol=connection.protocol_version)
+    for _ in range(MOST_PAGES):
+        page = await connection.session.list_tools(
+            params=types.PaginatedRequestParams(cursor=cursor)
+        )
+        offered += map(_remote, page.tools[: MOST_TOOLS + 1 - len(offered)])
+        is_last = page.next_cursor is None or page.next_cursor == cursor
+        cursor = page.next_cursor
+        if is_last or len(offered) > MOST_TOOLS:
+            break
+    tools, unusable = usable_tools(offered[:MOST_TOOLS])
+    info = connection.server_info
+    return ToolListing(
+        protocol=connection.protocol_version,
+        server_name=clean_text(info.name)[:100] if info else "",
+        tools=tools,
+        unusable=unusable,
+        is_cut=len(offered) > MOST_TOOLS or not is_last,
+    )
+
+
+def _remote(tool: types.Tool) -> RemoteTool:
+    hints = tool.annotations or types.ToolAnnotations()
+    schema = clean_json(tool.input_schema)
+    assert isinstance(schema, dict)
+    return RemoteTool(
+        name=clean_text(tool.name),
+        description=clean_text(tool.description or "").strip()[:DESCRIPTION_LENGTH],
+        schema=schema,
+        is_read_only=hints.read_only_hint is True,
+        is_idempotent=hints.idempotent_hint is True,
+        is_destructive=hints.destructive_hint is True and hints.read_only_hint is not True,
+        problem=NEEDS_TASK if _needs_task(tool) else "",
+    )
+
+
+def _needs_task(tool: types.Tool) -> bool:
+    return tool.execution is not None and tool.execution.task_support == "required"
+
+
+@asynccontextmanager
+async def _connect(
+    client: Client, endpoint: Endpoint, traffic: Traffic
+) -> AsyncIterator[Connection]:
+    transport = GuardedTransport(client, endpoint, traffic)
+    async with open_client(transport) as http:
+        streams = streamable_http_client(
+            endpoint.url, http_client=http, max_sse_event_size=endpoint.most_bytes
+        )
+        connection = Connection(
+            streams,
+            client_info=types.Implementation(name="Tributary", version="1"),
+            # Each connection lives for one call or one list.
+            cache=None,
+        )
+        async with _within(CONNECT_SECONDS, connection):
+            yield connection
+
+
+@asynccontextmanager
+async def _within(seconds: float, connection: Connection) -> AsyncIterator[None]:
+    """Enters the connection within this time."""
+    async with asyncio.timeout(seconds) as limit:
+        async with connection:
+            limit.reschedule(None)
+            yield
+
+
+def _cause_of(error: BaseException) -> BaseException:
+    """The first error of a group: the library runs its requests in groups of tasks."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

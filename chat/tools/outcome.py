@@ -1,0 +1,212 @@
+"""The calls in the result of a run: which of them Tributary runs, asks people about, or refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext, gettext_noop
+
+from chat.core.notify import publish_after_commit
+from chat.events import Result
+from chat.models import (
+    CallStatus,
+    Conversation,
+    Question,
+    QuestionKind,
+    QuestionStatus,
+    Run,
+    RunStatus,
+    Tool,
+    ToolCall,
+    ToolRule,
+)
+from chat.questions.actions import go_on_by_itself
+from chat.runs.outcomes import OutcomeStep, show_change
+from chat.runs.tool_calls import TOOL_CALLS
+from chat.tools import checks
+from chat.tools.definitions import call_digest
+from chat.tools.rules import Verdict
+
+TOO_MANY = gettext_noop(
+    "This answer has called tools many times by itself. Approve the call if it should go on."
+)
+
+
+TOO_MANY_REFUSED = gettext_noop(
+    "This answer has asked for tools that can’t run too often, so it wasn’t continued."
+)
+
+
+def run_tools(run: Run, result: Result, prepared: object = None) -> None:
+    """Creates the calls of a run that ended waiting. If nothing is left to wait for, because all were
+    refused, the answer goes on."""
+    if run.status != RunStatus.WAITING:
+        return
+    questions = list(
+        Question.objects.filter(run=run, kind=QuestionKind.TOOL, status=QuestionStatus.OPEN)
+    )
+    if not questions:
+        return
+    found = _calls_of(run, questions)
+    if not found:
+        return
+    ToolCall.objects.bulk_create(found)
+    for call in found:
+        _settle_question(call)
+    if any(call.status == CallStatus.QUEUED for call in found):
+        publish_after_commit(TOOL_CALLS)
+    if any(call.status == CallStatus.REFUSED for call in found):
+        _go_on_after_refusal(run)
+    show_change(run)
+
+
+def _go_on_after_refusal(run: Run) -> None:
+    """A model may ask for what is refused again and again, so this ends like the calls that run."""
+    if _Allowance(run).has_rounds():
+        go_on_by_itself(run.pk)
+    else:
+        Run.objects.filter(pk=run.pk).update(notes=[*run.notes, gettext(TOO_MANY_REFUSED)])
+
+
+def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
+    conversation = run.conversation
+    offered = {str(each["name"]) for each in run.tools}
+    tools = _tools_named(conversation, (_name_of(question) for question in questions))
+    allowance = _Allowance(run)
+    found: list[ToolCall] = []
+    for question in questions:
+        name = _name_of(question)
+        tool = tools.get(name)
+        if not _is_ours(tool, name, offered):
+            continue
+        if name not in offered:
+            decision = checks.Decision(verdict=Verdict.REFUSE, reason=checks.NOT_OFFERED)
+        else:
+            decision = checks.decide_now(conversation, tool, run.requested_by)
+        if decision.verdict == Verdict.RUN and not allowance.for_one_more():
+            decision = checks.Decision(verdict=Verdict.ASK, reason=TOO_MANY)
+        found.append(_new_call(question, tool, decision))
+    return found
+
+
+def _is_ours(tool: Tool | None, name: str, offered: set[str]) -> bool:
+    """Whether the call is decided about here. A tool that people answer is theirs as long as it is on, and
+    so is a call of an answer that was offered no tools at all."""
+    if tool is not None and tool.runs_here:
+        return True
+    if name in offered:
+        return tool is None or tool.rule == ToolRule.OFF
+    return bool(offered)
+
+
+def _new_call(question: Question, tool: Tool | None, decision: checks.Decision) -> ToolCall:
+    status = _STATUS_OF[decision.verdict]
+    now = timezone.now()
+    body = question.body.get("arguments")
+    return ToolCall(
+        question=question,
+        tool=tool,
+        status=status,
+        rule=tool.rule if tool else "",
+        kind=tool.kind if tool else "",
+        server_name=tool.server.name if tool and tool.server else "",
+        definition_digest=call_digest(tool) if tool else "",
+        arguments=body if isinstance(body, dict) else {},
+        queued_at=now if status == CallStatus.QUEUED else None,
+        finished_at=now if status == CallStatus.REFUSED else None,
+        error=decision.reason,
+    )
+
+
+_STATUS_OF: Mapping[Verdict, CallStatus] = {
+    Verdict.RUN: CallStatus.QUEUED,
+    Verdict.ASK: CallStatus.APPROVAL,
+    Verdict.REFUSE: CallStatus.REFUSED,
+}
+
+
+def _settle_question(call: ToolCall) -> None:
+    """The question of a call that runs is no question, and that of a refused one is settled by the rule."""
+    mine = Question.objects.filter(pk=call.question_id, status=QuestionStatus.OPEN)
+    if call.status == CallStatus.QUEUED:
+        mine.update(status=QuestionStatus.RUNNING)
+    elif call.status == CallStatus.REFUSED:
+        mine.update(
+            status=QuestionStatus.DECLINED,
+            answered_at=timezone.now(),
+            answer={"reason": call.error},
+        )
+
+
+def ask_again(questions: Iterable[Question]) -> None:
+    """Asks for approval of the open calls of copied or imported answers: an approval belongs to one call.
+    The questions are stored, and their conversation has its tools."""
+    for question in questions:
+        if question.kind != QuestionKind.TOOL or question.status != QuestionStatus.OPEN:
+            continue
+        conversation = question.conversation
+        name = _name_of(question)
+        tool = _tools_named(conversation, [name]).get(name)
+        if tool is not None and tool.runs_here and not checks.why_never(conversation, tool):
+            _new_call(question, tool, checks.Decision(verdict=Verdict.ASK)).save()
+
+
+def _tools_named(conversation: Conversation, names: Iterable[str]) -> dict[str, Tool]:
+    """The team's tools of these names."""
+    rows = Tool.objects.filter(team=conversation.team_id, name__in=set(names))
+    return {tool.name: tool for tool in rows.select_related("server")}
+
+
+def _name_of(question: Question) -> str:
+    return str(question.body.get("tool") or "")
+
+
+# --- how often an answer calls tools by itself --------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Allowance:
+    """The calls and rounds that an answer may still make before somebody is asked. They count from the last
+    round in which a person approved a call."""
+
+    run: Run
+    _left: int | None = None
+
+    def for_one_more(self) -> bool:
+        if self._left is None:
+            self._left = self._read()
+        self._left -= 1
+        return self._left >= 0
+
+    def has_rounds(self) -> bool:
+        """Whether it may go on by itself after this round."""
+        return self._rounds_of(self._calls()) < settings.TOOL_ROUNDS
+
+    def _calls(self) -> QuerySet[ToolCall]:
+        calls = ToolCall.objects.filter(question__run__message=self.run.message_id)
+        approved = calls.filter(approved_at__isnull=False).order_by("-question__run__position")
+        since = approved.values_list("question__run__position", flat=True).first()
+        if since is not None:
+            calls = calls.filter(question__run__position__gt=since)
+        return calls
+
+    @staticmethod
+    def _rounds_of(calls: QuerySet[ToolCall]) -> int:
+        return calls.values_list("question__run", flat=True).distinct().count()
+
+    def _read(self) -> int:
+        calls = self._calls()
+        if self._rounds_of(calls) >= settings.TOOL_ROUNDS:
+            return 0
+        return int(settings.TOOL_CALLS) - calls.exclude(status=CallStatus.REFUSED).count()
+
+
+RUN_TOOLS = OutcomeStep(
+    name="tools",
+    applies=lambda result, prepared: result.ext.status == RunStatus.WAITING.value,
+    store=run_tools,
+)

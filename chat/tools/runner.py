@@ -1,0 +1,229 @@
+"""The part of a runner that runs the calls of tools, each in a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from django.conf import settings
+from django.utils.translation import gettext_noop
+
+from chat.core.errors import StorageBusy, StorageFull, is_database_unavailable
+from chat.core.text import clean
+from chat.core.threads import DatabaseThreads
+from chat.events import JsonObject
+from chat.runs.runner import PeriodicTask
+from chat.runs.tool_calls import TOOL_CALLS
+from chat.tools import claims, endings
+from chat.tools.claims import ClaimedCall
+from chat.tools.kinds import CallFailed, CallOutput, CallRequest, executor_of
+from chat.upstreams.client import Client
+
+logger = logging.getLogger(__name__)
+
+# Queued calls are announced. The poll is for lost notifications, and for calls of lost runners.
+POLL_SECONDS = 2.0
+# How often a runner with calls looks whether they were stopped, and shows their progress.
+WATCH_SECONDS = 0.5
+# How long to wait before a result is stored again, if the database was unavailable.
+AGAIN_SECONDS = 1.0
+# How long the tasks of canceled calls may take to close their connections.
+CANCEL_SECONDS = 5.0
+# Characters of a message about progress.
+PROGRESS_CHARACTERS = 200
+
+# Sentences for people and for the model, stored in English; pages translate them.
+TOO_SLOW = gettext_noop("The tool took longer than it may.")
+BROKEN = gettext_noop("The call failed because of an error in Tributary. Ask an administrator.")
+UNSTORABLE = gettext_noop("The tool ran, but its result can’t be stored.")
+NO_EXECUTOR = gettext_noop("Tools of this kind can’t run here.")
+
+
+class CallDropped(Exception):
+    """The call must not be sent: somebody stopped it, or it may no longer be made."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Execution:
+    """A call and its task. ``is_sent``: it may have run."""
+
+    call: ClaimedCall
+    is_sent: bool = False
+    progress: JsonObject = field(default_factory=dict)
+    is_progress_new: bool = False
+
+    def report(self, progress: JsonObject) -> None:
+        bounded = bounded_progress(progress)
+        if bounded != self.progress:
+            self.progress, self.is_progress_new = bounded, True
+
+
+class ToolRunner:
+    """Claims queued calls and runs them. A round never waits for a call."""
+
+    def __init__(self, *, client: Client, threads: DatabaseThreads) -> None:
+        self._client = client
+        self._threads = threads
+        self._identity: Callable[[], UUID] | None = None
+        self._wake: Callable[[], None] = lambda: None
+        self._watch: asyncio.TimerHandle | None = None
+        self._executions: dict[int, tuple[_Execution, asyncio.Task[None]]] = {}
+        self._is_draining = False
+
+    def attach(self, identity: Callable[[], UUID], wake: Callable[[], None]) -> None:
+        self._identity, self._wake = identity, wake
+
+    async def __call__(self) -> None:
+        """One round: drops calls that were stopped, takes up those of lost runners, and starts new ones."""
+        if self._identity is None:
+            return
+        if not self._executions and not await self._threads.call(claims.has_work):
+            return
+        await self._drop_stopped()
+        await self._show_progress()
+        runner = self._identity()
+        await self._threads.call(claims.settle_lost, runner, list(self._executions))
+        free = settings.TOOL_CALLS_PER_RUNNER - len(self._executions)
+        if free > 0 and not self._is_draining:
+            # Claims that are cancelled here belong to nobody who executes them: the next round, or
+            # another runner, takes them up.
+            for call in await self._threads.call(claims.claim_due, runner, free):
+                if self._is_draining:
+                    await self._threads.call(claims.give_back, call.pk, call.claim)
+                else:
+                    self._start(call)
+        self._watch_on()
+
+    def _watch_on(self) -> None:
+        """Brings the next round in time, as long as calls run."""
+        if self._watch is not None:
+            self._watch.cancel()
+        loop = asyncio.get_running_loop()
+        self._watch = loop.call_later(WATCH_SECONDS, self._wake) if self._executions else None
+
+    async def drain(self, timeout_seconds: float) -> None:
+        """Starts nothing more, lets calls go on for a while, and gives back the rest."""
+        self._is_draining = True
+        # Rounds go on, so that people can still stop its calls.
+        tasks = [task for _, task in self._executions.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=timeout_seconds)
+        left = list(self._executions.values())
+        for _, task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait([task for _, task in left], timeout=CANCEL_SECONDS)
+        for execution, _ in left:
+            await self._threads.call(claims.give_back, execution.call.pk, execution.call.claim)
+
+    def _start(self, call: ClaimedCall) -> None:
+        execution = _Execution(call=call)
+        task = asyncio.create_task(self._execute(execution), name=f"tool-call-{call.pk}")
+        self._executions[call.pk] = execution, task
+        task.add_done_callback(lambda _: self._executions.pop(call.pk, None))
+
+    async def _drop_stopped(self) -> None:
+        """Cancels the calls that are no longer this process's."""
+        mine = {pk: execution.call.claim for pk, (execution, _) in self._executions.items()}
+        if not mine:
+            return
+        held = await self._threads.call(claims.still_held, mine)
+        for pk in mine.keys() - held:
+            if pk in self._executions:
+                # The next round does it again, should the task still be there.
+                self._executions[pk][1].cancel()
+
+    async def _show_progress(self) -> None:
+        for execution, _ in list(self._executions.values()):
+            if execution.is_progress_new:
+                execution.is_progress_new = False
+                call = execution.call
+                await self._threads.call(
+                    claims.store_progress, call.pk, call.claim, execution.progress
+                )
+
+    async def _execute(self, execution: _Execution) -> None:
+        """If it is cancelled, whoever cancels it handles the call's row."""
+        try:
+            ending = await self._call(execution)
+        except CallDropped:
+            return
+        await self._store(execution.call, ending)
+
+    async def _call(self, execution: _Execution) -> CallOutput | CallFailed:
+        call = execution.call
+        executor = executor_of(call.kind)
+        if executor is None:
+            return CallFailed(NO_EXECUTOR)
+
+        async def sent() -> None:
+            # A library may send a request again that its server has refused unread.
+            if execution.is_sent:
+                return
+            if not await self._threads.call(claims.mark_sent, call.pk, call.claim):
+                raise CallDropped
+            execution.is_sent = True
+
+        request = CallRequest(
+            kind=call.kind,
+            address=call.address,
+            arguments=call.arguments,
+            most_bytes=settings.TOOL_RESPONSE_BYTES,
+            client=self._client,
+            sent=sent,
+            report=execution.report,
+        )
+        try:
+            async with asyncio.timeout(settings.TOOL_CALL_SECONDS):
+                return await executor(request)
+        except TimeoutError:
+            return CallFailed(TOO_SLOW, may_have_run=execution.is_sent)
+        except CallFailed as failed:
+            return failed
+        except CallDropped:
+            raise
+        except Exception as error:
+            # The text may have what the tool or its server sent.
+            logger.error("tool_call.broken call=%d error=%s", call.pk, type(error).__name__)
+            return CallFailed(BROKEN, may_have_run=execution.is_sent)
+
+    async def _store(self, call: ClaimedCall, ending: CallOutput | CallFailed) -> None:
+        """Stores the result, as soon as the database can. A call whose result it refuses fails: it has run, and must not
+        be repeated."""
+        while True:
+            try:
+                await self._threads.call(endings.end_call, call.pk, call.claim, ending)
+                return
+            except Exception as error:
+                may_work_later = isinstance(error, StorageFull | StorageBusy)
+                logger.warning("tool_call.unstored call=%d error=%s", call.pk, type(error).__name__)
+                if not may_work_later and not is_database_unavailable(error):
+                    if isinstance(ending, CallFailed):
+                        # The next round finds a call that nobody executes.
+                        return
+                    ending = CallFailed(UNSTORABLE)
+                    continue
+            await asyncio.sleep(AGAIN_SECONDS)
+
+
+def bounded_progress(progress: JsonObject) -> JsonObject:
+    """The members that pages show, without anything long."""
+    bounded: JsonObject = {}
+    for name in ("progress", "total"):
+        value = progress.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15:
+            bounded[name] = value
+    message = progress.get("message")
+    if isinstance(message, str) and message:
+        bounded["message"] = clean(message)[:PROGRESS_CHARACTERS]
+    return bounded
+
+
+RUN_CALLS = PeriodicTask(
+    topic=TOOL_CALLS,
+    seconds=POLL_SECONDS,
+    make=lambda client, threads: ToolRunner(client=client, threads=threads),
+)

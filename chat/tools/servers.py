@@ -1,0 +1,222 @@
+"""The MCP servers of a team and the rules of their tools, as people change them.
+
+The caller has fetched every object through ``chat.access``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.translation import gettext
+
+from chat.core import notify
+from chat.core.errors import ActionRefused, storage_errors
+from chat.core.text import check_name, one_line
+from chat.events import JsonObject
+from chat.models import AuditEvent, Team, Tool, ToolChoice, ToolRule, ToolServer, User
+from chat.tools.definitions import rule_and_digest, withdraw_allowances
+from chat.tools.mcp.listing import digest_of
+from chat.tools.server_headers import check_address
+
+# Published when a test is queued.
+TESTS = "tool_servers.tests"
+NAME_LENGTH = 80
+# More are a mistake, and each is read again from time to time.
+MOST_SERVERS = 50
+# The value of `Tool.offered` when the server no longer has the tool.
+GONE: JsonObject = {"is_gone": True}
+
+
+def add_server(
+    user: User | None,
+    team: Team,
+    *,
+    name: str,
+    address: str,
+    headers: Mapping[str, str],
+    is_demo: bool = False,
+) -> ToolServer:
+    """Adds a server and queues its test. Raises ``ActionRefused``."""
+    name, address = _checked_name(name), check_address(address)
+    server = ToolServer(
+        team=team, name=name, address=address, created_by=user, is_demo=is_demo, **_fresh_test()
+    )
+    server.set_headers(headers)
+    with storage_errors(), _only_one_called(name), transaction.atomic():
+        if team.tool_servers.count() >= MOST_SERVERS:
+            raise ActionRefused(
+                gettext("A team can have up to %(limit)d servers.") % {"limit": MOST_SERVERS}
+            )
+        server.save()
+        _audit(user, "tool_server.created", server)
+        notify.publish_after_commit(TESTS)
+    return server
+
+
+def change_server(
+    user: User, server: ToolServer, *, name: str, address: str, headers: Mapping[str, str] | None
+) -> bool:
+    """Changes a server and queues its test; without ``headers`` the stored ones are kept. With another address its
+    tools are off until somebody has seen them again, and the stored headers, which belong to the old one, are removed:
+    whether that happened is returned. Raises ``ActionRefused``."""
+    name, address = _checked_name(name), check_address(address)
+    with storage_errors(), _only_one_called(name), transaction.atomic():
+        stored = ToolServer.objects.select_for_update().filter(pk=server.pk).first()
+        if stored is None:
+            raise ActionRefused(gettext("This server was removed."))
+        is_moved = stored.address != address
+        are_dropped = is_moved and headers is None and stored.has_headers
+        stored.name, stored.address = name, address
+        if headers is not None or is_moved:
+            stored.set_headers(headers or {})
+        for field, value in _fresh_test().items():
+            setattr(stored, field, value)
+        stored.save()
+        if is_moved:
+            stored.tools.update(rule=ToolRule.OFF, seen_digest="")
+            ToolChoice.objects.filter(tool__server=stored, is_allowed=True).delete()
+        _audit(user, "tool_server.changed", stored)
+        notify.publish_after_commit(TESTS)
+    server.refresh_from_db()
+    return are_dropped
+
+
+def remove_server(user: User, server: ToolServer) -> None:
+    """Deletes a server and its tools, also from all conversations."""
+    with storage_errors(), transaction.atomic():
+        removed, _ = ToolServer.objects.filter(pk=server.pk).delete()
+        if removed:
+            _audit(user, "tool_server.removed", server)
+
+
+def set_enabled(user: User, server: ToolServer, *, is_enabled: bool) -> None:
+    """Tools of a disabled server are neither offered nor called."""
+    with storage_errors(), transaction.atomic():
+        rows = ToolServer.objects.filter(pk=server.pk, is_enabled=not is_enabled)
+        if rows.update(is_enabled=is_enabled):
+            verb = "tool_server.enabled" if is_enabled else "tool_server.disabled"
+            _audit(user, verb, server)
+
+
+def queue_test(server: ToolServer) -> None:
+    """A runner connects to the server and reads its tools, as soon as one has time."""
+    with storage_errors(), transaction.atomic():
+        ToolServer.objects.filter(pk=server.pk).update(**_fresh_test())
+        notify.publish_after_commit(TESTS)
+
+
+def _fresh_test() -> dict[str, object]:
+    return {"test": [], "test_queued_at": timezone.now(), "test_claimed_at": None}
+
+
+# --- rules of tools -------------------------------------------------------------------------------
+
+
+def definition_of(tool: Tool) -> JsonObject:
+    """The definition of the tool that the server has now."""
+    return tool.offered if is_changed(tool) and tool.offered else stored_definition(tool)
+
+
+def stored_definition(tool: Tool) -> JsonObject:
+    """The definition that models get."""
+    return {
+        "description": tool.description,
+        "schema": tool.schema,
+        "is_read_only": tool.is_read_only,
+        "is_idempotent": tool.is_idempotent,
+        "is_destructive": tool.is_destructive,
+    }
+
+
+def is_gone(tool: Tool) -> bool:
+    return tool.offered == GONE
+
+
+def is_changed(tool: Tool) -> bool:
+    """Whether the server defines the tool in another way than when somebody switched it on."""
+    return tool.offered is not None and not is_gone(tool)
+
+
+def set_rule(user: User, tool: Tool, *, rule: str, digest: str) -> None:
+    """Sets when the tool runs. ``digest`` is that of the definition that the person has seen: it becomes the one that
+    models get. Raises ``ActionRefused`` if the server has another one by now."""
+    if rule not in ToolRule.values:
+        raise ActionRefused(gettext("Choose when the tool may run."))
+    with storage_errors(), transaction.atomic():
+        stored = Tool.objects.select_for_update().filter(pk=tool.pk).first()
+        if stored is None:
+            raise ActionRefused(gettext("This tool was removed."))
+        before = rule_and_digest(stored)
+        if rule != ToolRule.OFF:
+            _take_definition(stored, rule, digest)
+        stored.rule = rule
+        stored.save()
+        withdraw_allowances(stored, before)
+        AuditEvent.objects.record(
+            user, "tool.changed", target=tool.team.name, tool=tool.name, rule=rule
+        )
+    tool.refresh_from_db()
+
+
+def _take_definition(tool: Tool, rule: str, digest: str) -> None:
+    if is_gone(tool):
+        raise ActionRefused(gettext("The server no longer has this tool."))
+    definition = definition_of(tool)
+    if digest != digest_of(definition):
+        raise ActionRefused(
+            gettext("The server has changed this tool in the meantime. Look at it again.")
+        )
+    if definition["is_destructive"] and rule in (ToolRule.AUTO, ToolRule.AUTO_PRIVATE):
+        raise ActionRefused(gettext("A tool that changes or deletes things has to ask each time."))
+    for field, value in definition.items():
+        setattr(tool, field, value)
+    tool.seen_digest = digest
+    tool.offered = None
+
+
+def run_read_only_tools(user: User, server: ToolServer, digests: Mapping[str, str]) -> int:
+    """Lets the tools run automatically of which the server says that they only read, as far as they are still those
+    that the person has seen (``digests`` by public id). Returns their number."""
+    done = 0
+    for tool in server.tools.select_related("team"):
+        definition = definition_of(tool)
+        digest = digests.get(str(tool.public_id))
+        if definition["is_read_only"] and not is_gone(tool) and digest == digest_of(definition):
+            set_rule(user, tool, rule=ToolRule.AUTO, digest=digest)
+            done += 1
+    return done
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def _checked_name(text: str) -> str:
+    name = one_line(text)
+    if not name or len(name) > NAME_LENGTH:
+        words = gettext("A name has 1 to %(limit)d characters.")
+        raise ActionRefused(words % {"limit": NAME_LENGTH})
+    try:
+        check_name(name)
+    except ValidationError as error:
+        raise ActionRefused(str(error.messages[0])) from None
+    return name
+
+
+@contextmanager
+def _only_one_called(name: str) -> Iterator[None]:
+    """Turns the conflict of two servers of one name into a sentence."""
+    try:
+        yield
+    except IntegrityError:
+        text = gettext("The team already has a server named %(name)s.")
+        raise ActionRefused(text % {"name": name}) from None
+
+
+def _audit(user: User | None, verb: str, server: ToolServer) -> None:
+    AuditEvent.objects.record(
+        user, verb, target=server.team.name, server=server.name, address=server.address
+    )

@@ -1,0 +1,72 @@
+"""The client of a runner, and calls over it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from chat.models import ToolKind
+from chat.tools.kinds import Address, CallFailed, CallOutput, CallRequest
+from chat.tools.mcp import call_mcp, list_tools
+from chat.tools.mcp.listing import ListingFailed, ListRequest, ToolListing
+from chat.upstreams.addresses import AddressPolicy
+from chat.upstreams.client import Client, open_client
+
+KEY = "sk-canary-0123456789abcdef"
+
+
+@dataclass
+class Caller:
+    """What a runner does with calls, recorded."""
+
+    client: Client
+    sent: int = 0
+    progress: list[Mapping[str, Any]] = field(default_factory=list)
+    steps: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def request(self, url: str, name: str, arguments: Any = None, **values: Any) -> CallRequest:
+        async def sent() -> None:
+            self.sent += 1
+
+        headers = values.pop("headers", {})
+        return CallRequest(
+            kind=ToolKind.MCP,
+            address=Address(url=url, name=name, headers=headers),
+            arguments=arguments or {},
+            most_bytes=values.pop("most_bytes", 1024 * 1024),
+            client=self.client,
+            sent=sent,
+            report=self.progress.append,
+        )
+
+    async def call(self, url: str, name: str, arguments: Any = None, **values: Any) -> CallOutput:
+        return await call_mcp(self.request(url, name, arguments, **values))
+
+    async def failure(self, url: str, name: str = "any", **values: Any) -> CallFailed:
+        with pytest.raises(CallFailed) as caught:
+            await self.call(url, name, **values)
+        return caught.value
+
+    async def list(self, url: str, **headers: str) -> ToolListing:
+        return await list_tools(
+            ListRequest(
+                url=url,
+                headers=headers,
+                client=self.client,
+                step=lambda *step: self.steps.append(step),
+            )
+        )
+
+    async def list_failure(self, url: str, **headers: str) -> str:
+        with pytest.raises(ListingFailed) as caught:
+            await self.list(url, **headers)
+        return str(caught.value)
+
+
+@pytest.fixture
+async def caller() -> AsyncIterator[Caller]:
+    async with open_client(AddressPolicy.parse("any")) as client:
+        yield Caller(client)

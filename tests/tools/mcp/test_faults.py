@@ -1,0 +1,370 @@
+"""What goes wrong between Tributary and an MCP server: a sentence for people, and whether the tool may have run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from chat.tools.mcp.listing import MOST_TOOLS
+from chat.upstreams.addresses import AddressPolicy
+from chat.upstreams.client import open_client
+from tests.support.hostile_server import CHUNKED_HEAD, HEAD, Peer, answer, chunk, hang
+from tests.tools.mcp.conftest import KEY, Caller
+from tests.tools.mcp.servers import (
+    ToldServer,
+    answered,
+    listed,
+    refused,
+    sends,
+    sends_bytes,
+    text_result,
+    tool_of,
+)
+
+
+async def dies(peer: Peer, message: dict[str, Any]) -> None:
+    peer.reset()
+
+
+async def dies_within_the_answer(peer: Peer, message: dict[str, Any]) -> None:
+    data = answered(text_result("x" * 1000), message)
+    await peer.send(data[:-500])
+    peer.reset()
+
+
+async def dies_within_a_stream(peer: Peer, message: dict[str, Any]) -> None:
+    await peer.send(CHUNKED_HEAD + chunk(b"event: message\ndata: {"))
+    peer.reset()
+
+
+async def ends_a_stream_early(peer: Peer, message: dict[str, Any]) -> None:
+    await peer.send(CHUNKED_HEAD + chunk(b": nothing\n\n") + b"0\r\n\r\n")
+
+
+async def sends_too_much(peer: Peer, message: dict[str, Any]) -> None:
+    await peer.send(HEAD + b"Content-Type: application/json\r\nContent-Length: 900000000\r\n\r\n")
+    await peer.flood(b" " * 65536, 40)
+    await peer.wait_gone()
+
+
+def status(line: str, headers: str = "") -> Callable[..., Any]:
+    return sends_bytes(answer(b"<h1>No</h1>", "text/html", line, headers))
+
+
+async def refuses(peer: Peer, message: dict[str, Any]) -> None:
+    await peer.send(refused(-32602, message, "No such\n <b>gate</b>\u202e"))
+
+
+@dataclass(frozen=True)
+class Fault:
+    reply: Callable[..., Any]
+    sentence: str
+    may_have_run: bool = False
+
+
+ERROR_MESSAGE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"No gate"}}'
+ELSEWHERE = "Location: http://elsewhere.test/mcp\r\n"
+ASKS = 'WWW-Authenticate: Bearer resource_metadata="http://x.test/"\r\n'
+CALL_FAULTS = {
+    "dies when the call arrives": Fault(dies, "closed the connection", True),
+    "dies within the answer": Fault(dies_within_the_answer, "connection was lost", True),
+    "dies within a stream": Fault(dies_within_a_stream, "connection was lost", True),
+    "ends a stream without a result": Fault(
+        ends_a_stream_early, "connection to the server was", True
+    ),
+    "too large": Fault(sends_too_much, "ran, but its result is larger"),
+    "server error": Fault(status("502 Bad Gateway"), "HTTP 502", True),
+    "busy": Fault(status("503 Service Unavailable"), "busy", True),
+    "too many requests": Fault(status("429 Too Many Requests"), "too many requests"),
+    "unknown error of a proxy": Fault(status("520 Unknown"), "HTTP 520", True),
+    "proxy gave up": Fault(status("524 Timeout"), "HTTP 524", True),
+    "proxy was left": Fault(status("499 Closed"), "HTTP 499", True),
+    "refused for no known reason": Fault(status("400 Bad Request"), "HTTP 400", True),
+    "server error with a message": Fault(
+        sends_bytes(answer(ERROR_MESSAGE, status="503 Service Unavailable")), "busy", True
+    ),
+    "key refused": Fault(status("403 Forbidden"), "Check the headers"),
+    "sign-in": Fault(status("401 Unauthorized", ASKS), "sign-in"),
+    "redirect": Fault(status("307 Temporary Redirect", ELSEWHERE), "redirects"),
+    "page": Fault(sends_bytes(answer(b"<p>", "text/html")), "isn’t MCP", True),
+    "no result": Fault(sends({}), "isn’t valid"),
+    "wrong content": Fault(sends({"content": [{"type": "video"}]}), "isn’t valid"),
+    "wrong picture": Fault(
+        sends(
+            {
+                "content": [{"type": "image", "data": "%%%", "mimeType": "image/png"}],
+                "resultType": "complete",
+            }
+        ),
+        "isn’t valid",
+    ),
+    "refused with a status": Fault(
+        sends_bytes(answer(ERROR_MESSAGE, status="400 Bad Request")),
+        "The server says: No gate",
+    ),
+    "refused by the server": Fault(refuses, "The server says: No such <b>gate</b>"),
+    "accepted without an answer": Fault(
+        sends_bytes(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"), "isn’t MCP", True
+    ),
+}
+
+
+async def test_each_fault_of_a_call_has_its_sentence(
+    caller: Caller, subtests: pytest.Subtests
+) -> None:
+    for name, fault in CALL_FAULTS.items():
+        with subtests.test(msg=name):
+            async with ToldServer(tools_call=fault.reply) as server:
+                failed = await asyncio.wait_for(caller.failure(server.url), 30)
+
+            assert fault.sentence in str(failed), str(failed)
+            assert failed.may_have_run is fault.may_have_run
+            assert server.calls == 1
+            assert "\u202e" not in str(failed)
+
+
+async def test_call_that_never_left_has_not_run(caller: Caller, subtests: pytest.Subtests) -> None:
+    async with ToldServer() as gone:
+        closed = gone.url
+    for url, sentence in (
+        (closed, "refused"),
+        ("http://no-such-host.test/mcp", "host name"),
+        ("http://169.254.169.254/mcp", "aren’t allowed"),
+        ("ftp://127.0.0.1/mcp", "valid URL"),
+        ("http://127.0.0.1:port/mcp", "valid URL"),
+    ):
+        with subtests.test(msg=url):
+            failed = await caller.failure(url)
+
+            assert sentence in str(failed)
+            assert not failed.may_have_run
+            assert caller.sent == 0
+
+
+async def test_server_that_dies_before_the_call_has_not_run(caller: Caller) -> None:
+    async with ToldServer(server_discover=dies) as server:
+        failed = await caller.failure(server.url)
+
+    assert (failed.may_have_run, caller.sent, server.calls) == (False, 0, 0)
+
+
+async def test_name_that_moves_to_a_forbidden_address_is_refused() -> None:
+    answers = iter([["127.0.0.1"], ["169.254.169.254"]])
+
+    async def lookup(host: str, port: int) -> list[str]:
+        return next(answers)
+
+    policy = AddressPolicy.parse("any", lookup=lookup)
+    async with ToldServer(tools_call=sends(text_result())) as server, open_client(policy) as client:
+        url = server.url.replace("127.0.0.1", "rebind.test").replace("localhost", "rebind.test")
+        failed = await Caller(client).failure(url)
+
+    assert "aren’t allowed" in str(failed)
+    # It was refused before anything was sent.
+    assert not failed.may_have_run
+    assert server.calls == 0
+
+
+async def test_server_that_never_answers_ends_with_the_call(caller: Caller) -> None:
+    arrived = asyncio.Event()
+    left = asyncio.Event()
+
+    async def waits(peer: Peer, message: dict[str, Any]) -> None:
+        arrived.set()
+        await hang(peer)
+        left.set()
+
+    async with ToldServer(tools_call=waits) as server:
+        calling = asyncio.ensure_future(caller.call(server.url, "any"))
+        await asyncio.wait_for(arrived.wait(), 30)
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        await asyncio.wait_for(left.wait(), 30)
+
+    assert caller.sent == 1
+
+
+LIST_FAULTS = {
+    "no server": Fault(status("404 Not Found"), "no MCP server at this address"),
+    "page": Fault(sends_bytes(answer(b"<p>", "text/html")), "isn’t MCP"),
+    "sign-in": Fault(status("401 Unauthorized", ASKS), "sign-in"),
+    "no list": Fault(sends({"resultType": "complete", "tools": 3}), "doesn’t follow the protocol"),
+    "deep": Fault(
+        sends_bytes(answer(b'{"jsonrpc":"2.0","id":2,"result":' + b'{"a":' * 50_000)), "isn’t MCP"
+    ),
+    "too much": Fault(sends(listed(tool_of("a", description="x" * 9_000_000))), "larger"),
+}
+
+
+async def test_each_fault_of_a_list_has_its_sentence(
+    caller: Caller, subtests: pytest.Subtests
+) -> None:
+    for name, fault in LIST_FAULTS.items():
+        with subtests.test(msg=name):
+            async with ToldServer(tools_list=fault.reply) as server:
+                sentence = await asyncio.wait_for(caller.list_failure(server.url), 30)
+
+            assert fault.sentence in sentence
+            assert caller.steps[-1] == ("tools", "failed", sentence)
+
+
+async def test_version_that_nobody_speaks_is_told(caller: Caller) -> None:
+    async def reply(peer: Peer, message: dict[str, Any]) -> None:
+        error = {"code": -32022, "message": "no", "data": {"supported": ["2031-01-01"]}}
+        error["data"]["requested"] = "2026-07-28"
+        body = {"jsonrpc": "2.0", "id": message["id"], "error": error}
+        await peer.send(answer(json.dumps(body).encode()))
+
+    async with ToldServer(server_discover=reply) as server:
+        assert "versions of MCP" in await caller.list_failure(server.url)
+
+
+async def test_ten_thousand_tools_are_cut(caller: Caller) -> None:
+    async def reply(peer: Peer, message: dict[str, Any]) -> None:
+        start = int(message["params"].get("cursor") or 0)
+        tools = [tool_of(f"tool_{number}") for number in range(start, start + 100)]
+        await peer.send(answered(listed(*tools, nextCursor=str(start + 100)), message))
+
+    async with ToldServer(tools_list=reply) as server:
+        listing = await caller.list(server.url)
+
+    assert (len(listing.tools), listing.is_cut) == (MOST_TOOLS, True)
+    assert server.methods.count("tools/list") <= MOST_TOOLS // 100 + 1
+
+
+async def test_list_that_repeats_its_page_ends(caller: Caller) -> None:
+    async with ToldServer(tools_list=sends(listed(tool_of("a"), nextCursor="same"))) as server:
+        listing = await caller.list(server.url)
+
+    assert [tool.name for tool in listing.tools] == ["a"]
+    assert server.methods.count("tools/list") == 2
+
+
+def nested(depth: int) -> dict[str, object]:
+    schema: dict[str, object] = {"type": "object"}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+UNUSABLE = {
+    "deep": (nested(60), "nested too deeply"),
+    "large": ({"type": "object", "description": "x" * 70_000}, "too large"),
+    "wide": (
+        {"type": "object", "properties": {f"a{number}": {} for number in range(20_000)}},
+        "too large",
+    ),
+    "foreign": (
+        {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:1/"}}},
+        "another document",
+    ),
+    "file": ({"type": "object", "allOf": [{"$ref": "file:///etc/passwd"}]}, "another document"),
+    "a list of properties": ({"type": "object", "properties": []}, "no JSON object"),
+}
+
+
+async def test_tool_with_a_schema_bomb_is_left_out(
+    caller: Caller, subtests: pytest.Subtests
+) -> None:
+    for name, (schema, reason) in UNUSABLE.items():
+        with subtests.test(msg=name):
+            tools = (tool_of("good"), {"name": "bad", "inputSchema": schema})
+            async with ToldServer(tools_list=sends(listed(*tools))) as server:
+                listing = await caller.list(server.url)
+
+            assert [tool.name for tool in listing.tools] == ["good"]
+            assert [name for name, _ in listing.unusable] == ["bad"]
+            assert reason in listing.unusable[0][1]
+
+
+async def test_second_tool_of_a_name_and_bad_names_are_left_out(caller: Caller) -> None:
+    tools = (tool_of("a"), tool_of("a"), tool_of("x" * 201), tool_of(" "))
+    async with ToldServer(tools_list=sends(listed(*tools))) as server:
+        listing = await caller.list(server.url)
+
+    assert [tool.name for tool in listing.tools] == ["a"]
+    assert len(listing.unusable) == 3
+
+
+async def test_keys_are_sent_and_kept_out_of_logs_and_results(
+    caller: Caller, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def echo(peer: Peer, message: dict[str, Any]) -> None:
+        shown = peer.server.requests[-1].header("authorization")
+        await peer.send(answered(text_result(f"You sent {shown}"), message))
+
+    headers = {"Authorization": f"Bearer {KEY}"}
+    with caplog.at_level(logging.DEBUG):
+        async with ToldServer(tools_call=echo) as server:
+            output = await caller.call(server.url, "any", headers=headers)
+            wrong = {"server_discover": sends({"supportedVersions": KEY})}
+            async with ToldServer(**wrong, tools_call=sends_bytes(b"x")) as other:
+                await caller.failure(other.url, headers=headers)
+
+    assert server.requests[0].header("authorization") == f"Bearer {KEY}"
+    assert KEY not in output.text
+    assert KEY not in caplog.text
+
+
+async def test_placeholders_in_an_address_are_sent_as_they_are(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY", KEY)
+    async with ToldServer(tools_call=sends(text_result())) as server:
+        for placeholder in ("${CANARY}", "{{CANARY}}", "$CANARY", "%(CANARY)s", "{user.email}"):
+            headers = {"X-Key": placeholder}
+            await caller.call(f"{server.url}/{placeholder}", "any", headers=headers)
+
+    assert all(KEY not in request.target for request in server.requests)
+    assert all("CANARY" in r.target or "user.email" in r.target for r in server.requests)
+    assert all(KEY not in (r.header("x-key") or "") for r in server.requests)
+
+
+async def cuts_its_stream(peer: Peer, message: dict[str, Any]) -> None:
+    event = chunk(b"id: 1\nretry: 0\nevent: message\ndata:\n\n")
+    await peer.send(CHUNKED_HEAD + event + b"0\r\n\r\n")
+
+
+async def test_call_is_judged_by_its_own_status(caller: Caller, subtests: pytest.Subtests) -> None:
+    for line in ("400 Bad Request", "404 Not Found", "405 No", "429 Too Many", "302 Found"):
+        with subtests.test(msg=line):
+            async with ToldServer(tools_call=cuts_its_stream, GET=status(line)) as server:
+                failed = await asyncio.wait_for(caller.failure(server.url), 30)
+
+            assert failed.may_have_run
+            assert "GET" in server.methods
+
+
+BOMBS = {
+    "values": {"content": [], "structuredContent": {"a": [{}] * 60_000}},
+    "blocks": {"content": [{"type": "text", "text": ""}] * 1001},
+    "text": {"content": [], "structuredContent": {"a": "x" * 600_000}},
+}
+
+
+async def test_result_that_would_take_too_much_memory_is_too_large(
+    caller: Caller, subtests: pytest.Subtests
+) -> None:
+    for name, result in BOMBS.items():
+        with subtests.test(msg=name):
+            async with ToldServer(tools_call=sends({"resultType": "complete", **result})) as server:
+                failed = await caller.failure(server.url)
+
+            assert "ran, but its result is larger" in str(failed)
+            assert not failed.may_have_run
+
+
+async def test_stream_that_is_cut_again_and_again_ends(caller: Caller) -> None:
+    async with ToldServer(tools_call=cuts_its_stream, GET=cuts_its_stream) as server:
+        failed = await asyncio.wait_for(caller.failure(server.url), 60)
+
+    assert failed.may_have_run
+    assert server.calls == 1
+    assert len(server.methods) <= 110
