@@ -14,6 +14,7 @@ from tests.support.upstream.script import Gate, Head, Script, Send
 
 CALLS = 3
 PATH = "/tool"
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 # Where the server is killed, and how many calls may have run then.
 PLACES = {
     "before_tool_claim": 0,
@@ -29,9 +30,10 @@ def make_tool(records: Records, fake: FakeUpstream, *, is_read_only: bool = Fals
     records.rows(
         "INSERT INTO chat_tool (public_id, team_id, name, description, schema, kind, rule,"
         " is_read_only, created_at)"
-        " VALUES (?, (SELECT id FROM chat_team), 'weather', '', '{}', 'http', 'auto', ?,"
+        " VALUES (?, (SELECT id FROM chat_team), 'weather', '', ?, 'http', 'auto', ?,"
         " CURRENT_TIMESTAMP)",
         tool.hex,
+        json.dumps(SCHEMA),
         is_read_only,
     )
     records.rows(
