@@ -176,20 +176,20 @@ def test_running_call_is_stopped(
 
 
 def test_form_tells_what_is_wrong_while_one_types(site: BrowserSite, tab: OpenTab) -> None:
-    alice = tab("Alice", f"/people/tools/add/{UUID(site.world.team)}/")
-    check = alice.page.locator("#tool-check")
-    expect(alice.page.get_by_label("Address", exact=True)).to_be_hidden()
+    ada = tab("Ada", f"/people/tools/add/{UUID(site.world.team)}/")
+    check = ada.page.locator("#tool-check")
+    expect(ada.page.get_by_label("Address", exact=True)).to_be_hidden()
 
-    alice.page.get_by_role("radio", name="HTTP request").check()
-    alice.page.get_by_label("Address", exact=True).fill("https://api.example/{town}")
+    ada.page.get_by_role("radio", name="HTTP request").check()
+    ada.page.get_by_label("Address", exact=True).fill("https://api.example/{town}")
 
     expect(check).to_contain_text("no such argument")
-    alice.page.locator("[name=schema]").fill(
+    ada.page.locator("[name=schema]").fill(
         '{"type": "object", "properties": {"town": {"type": "string"}}, "required": ["town"]}'
     )
     expect(check).to_contain_text("in the address")
     expect(check.locator(".field-error")).to_have_count(0)
 
-    alice.page.get_by_label("Name", exact=True).fill("river level")
-    alice.button("Add tool").click()
-    expect(alice.page.get_by_text("Use 1 to 64 letters")).to_be_visible()
+    ada.page.get_by_label("Name", exact=True).fill("river level")
+    ada.button("Add tool").click()
+    expect(ada.page.get_by_text("Use 1 to 64 letters")).to_be_visible()
