@@ -87,7 +87,7 @@ async def run_test(client: Client, threads: DatabaseThreads, test: ServerTest) -
         await threads.call(give_back, test)
         raise
     except Exception as error:
-        _log_error("broken", test, error)
+        _log_error("test", test, error)
         test.step("tools", "failed", BROKEN)
     finally:
         showing.cancel()
@@ -103,15 +103,16 @@ async def _end(threads: DatabaseThreads, test: ServerTest, listing: ToolListing 
             await threads.call(end_test, test, stored)
             return
         except Exception as error:
-            _log_error("unstored", test, error)
+            _log_error("report", test, error)
         test.steps.clear()
         test.step("tools", "failed", BROKEN)
 
 
-def _log_error(event: str, test: ServerTest, error: Exception) -> None:
+def _log_error(step: str, test: ServerTest, error: Exception) -> None:
     # The text may have what the server sent.
     logger.error(
-        "tool_server.%s server=%s error=%s", event, test.server.public_id, type(error).__name__
+        "tool_server.broken server=%s step=%s error=%s",
+        *(test.server.public_id, step, type(error).__name__),
     )
 
 
