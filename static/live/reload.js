@@ -11,7 +11,8 @@ const QUIET_MS = 2000;
 const LOOK_MS = 500;
 const RELOADED = "reloaded";
 const FOCUS = "focus-before-reload";
-const BUSY = "dialog[open], :popover-open, form.edit, .htmx-request";
+// What the page asks for by itself, such as its list, comes again; what somebody sends is waited for.
+const BUSY = "dialog[open], :popover-open, form.edit, [hx-post].htmx-request";
 const FIELDS = "input, select, textarea";
 
 let isWanted = false;

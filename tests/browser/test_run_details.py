@@ -23,6 +23,7 @@ from tests.support.browser.streams import (
     think,
 )
 from tests.support.browser.tab import NORMALISED, Tab
+from tests.support.upstream.script import Pause
 
 SLOW_SWAP = """() => { const swap = htmx.swap;
   htmx.swap = async (...said) => { document.title = "putting"; await new Promise(done => setTimeout(done, 400)); return swap(...said); }; }"""
@@ -33,6 +34,8 @@ def open_answered(site: BrowserSite, tab: OpenTab) -> tuple[Tab, str]:
     """A conversation whose answer was seen live to its end, and the address of the run."""
     story = scripted(
         BEGINNING,
+        # A slider over the time has no way to go where all events came in one millisecond.
+        Pause(seconds=0.05),
         open_item("reasoning"),
         think("Where is the gauge?"),
         close_item("reasoning"),

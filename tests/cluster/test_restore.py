@@ -34,6 +34,11 @@ SHOWN = f"""() => JSON.stringify([document.title, ...[...document.querySelectorA
 # Pages reconnect and reload after a random part of some seconds.
 NO_RANDOM_DELAY = "Math.random = () => 0.01"
 POLL_MS = 50
+# Why a page that should load itself again doesn't.
+WAITS_FOR = """() => JSON.stringify({
+  storage: {...sessionStorage}, epoch: document.getElementById("room")?.dataset.epoch, hidden: document.hidden,
+  age: performance.now(), busy: [...document.querySelectorAll("dialog[open], :popover-open, form.edit, .htmx-request")].map(
+    each => each.cloneNode().outerHTML), connection: document.getElementById("connection")?.innerText})"""
 
 Restore = Callable[[Cluster, PostgreSQL, Path], None]
 
@@ -110,7 +115,7 @@ class Pages:
         deadline = time.monotonic() + SOON_SECONDS
         while not holds():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"never; it shows {shown(page)}")
+                raise TimeoutError(f"never; it shows {shown(page)}, {page.evaluate(WAITS_FOR)}")
             # The messages of the page are handled only meanwhile.
             page.wait_for_timeout(POLL_MS)
 

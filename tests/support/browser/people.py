@@ -77,6 +77,8 @@ class TabPool:
 
     def _reset(self, key: Key, taken: list[Tab]) -> bool:
         """Whether the profile is as good as new, and its tabs, too."""
+        # The network belongs to the profile: a test may have taken it away and closed its own tab.
+        self._contexts[key].set_offline(False)
         left = [tab for tab in taken if tab.leave()]
         idle = [*self._free[key], *left]
         # Before the storage that they share is emptied: each page could write into it.
