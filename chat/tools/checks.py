@@ -11,7 +11,7 @@ from django.utils.translation import gettext_noop
 
 from chat import access
 from chat.models import Conversation, Tool, ToolCall, ToolChoice, ToolKind, ToolRule, User
-from chat.tools.definitions import call_digest, digest_of
+from chat.tools.definitions import call_digest, tool_digest
 from chat.tools.kinds import executor_of
 from chat.tools.rules import Situation, Verdict, decide
 
@@ -53,7 +53,7 @@ def why_never(conversation: Conversation, tool: Tool | None) -> str:
         return REMOVED
     if tool.server is not None and not tool.server.is_enabled:
         return SERVER_OFF
-    if tool.kind == ToolKind.MCP and tool.seen_digest != digest_of(tool):
+    if tool.kind == ToolKind.MCP and tool.seen_digest != tool_digest(tool):
         return NOT_SEEN
     return "" if executor_of(tool.kind) else NO_EXECUTOR
 

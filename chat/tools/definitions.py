@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
-
-import msgspec
-
-from chat.events import Json
+from chat.events import Json, JsonObject
 from chat.models import Tool, ToolChoice, ToolKind, ToolRequest
+from chat.tools.mcp.listing import digest_of
 
 
-def digest_of(tool: Tool) -> str:
-    """The digest of what a server said of its tool, as in ``Tool.seen_digest``."""
-    return _digest(
-        {
-            "description": tool.description,
-            "schema": tool.schema,
-            "is_read_only": tool.is_read_only,
-            "is_idempotent": tool.is_idempotent,
-            "is_destructive": tool.is_destructive,
-        }
-    )
+def stored_definition(tool: Tool) -> JsonObject:
+    """The definition that models get, with the members of ``RemoteTool.definition``."""
+    return {
+        "description": tool.description,
+        "schema": tool.schema,
+        "is_read_only": tool.is_read_only,
+        "is_idempotent": tool.is_idempotent,
+        "is_destructive": tool.is_destructive,
+    }
+
+
+def tool_digest(tool: Tool) -> str:
+    """The digest of the definition that models get, as in ``Tool.seen_digest``."""
+    return digest_of(stored_definition(tool))
 
 
 def call_digest(tool: Tool) -> str:
     """The digest of everything that a person approves with a call: the definition, and where the call goes.
     Credentials may change meanwhile."""
-    return _digest(
-        [digest_of(tool), tool.pk, tool.name, tool.kind, tool.remote_name, *_target(tool)]
+    return digest_of(
+        [tool_digest(tool), tool.pk, tool.name, tool.kind, tool.remote_name, *_target(tool)]
     )
 
 
@@ -47,7 +47,3 @@ def _target(tool: Tool) -> list[Json]:
         request = ToolRequest.objects.filter(tool=tool).first()
         return [request.method, request.address] if request else []
     return [tool.server.pk, tool.server.address] if tool.server else []
-
-
-def _digest(value: Json) -> str:
-    return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()

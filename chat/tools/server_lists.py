@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from django.db import transaction
 
 from chat.models import Tool, ToolKind, ToolRule, ToolServer
+from chat.tools.definitions import tool_digest
 from chat.tools.mcp.listing import MOST_TOOLS, RemoteTool, ToolListing, digest_of
-from chat.tools.servers import GONE, stored_definition
+from chat.tools.servers import GONE
 
 WIRE_NAME_LENGTH = 64
 # Tools of a server with those that it no longer lists and that were on once: it may list other names each time.
@@ -56,7 +57,7 @@ def _create(server: ToolServer, remote: RemoteTool, name: str) -> None:
 
 def _update(tool: Tool, remote: RemoteTool) -> None:
     definition = remote.definition
-    if digest_of(definition) == digest_of(stored_definition(tool)):
+    if digest_of(definition) == tool_digest(tool):
         if tool.offered is not None:
             Tool.objects.filter(pk=tool.pk).update(offered=None)
     elif tool.seen_digest:

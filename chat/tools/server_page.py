@@ -12,6 +12,7 @@ from chat.events import JsonObject
 from chat.models import Tool, ToolRule, ToolServer
 from chat.rendering.text_diff import TextDiff, compare
 from chat.tools import servers
+from chat.tools.definitions import stored_definition
 from chat.tools.hidden_letters import Part, bracketed, visible_parts
 from chat.tools.mcp.listing import SCHEMA_BYTES, digest_of
 
@@ -155,7 +156,7 @@ def _line(tool: Tool, *, compared: bool) -> ToolLine:
 
 def _difference(tool: Tool, definition: JsonObject) -> TextDiff:
     return compare(
-        _as_text(servers.stored_definition(tool)),
+        _as_text(stored_definition(tool)),
         _as_text(definition),
         most_steps=COMPARISON_STEPS,
     )

@@ -18,7 +18,7 @@ from chat.core.errors import ActionRefused, storage_errors
 from chat.core.text import check_name, one_line
 from chat.events import JsonObject
 from chat.models import AuditEvent, Team, Tool, ToolChoice, ToolRule, ToolServer, User
-from chat.tools.definitions import rule_and_digest, withdraw_allowances
+from chat.tools.definitions import rule_and_digest, stored_definition, withdraw_allowances
 from chat.tools.mcp.listing import digest_of
 from chat.tools.server_headers import check_address
 
@@ -119,17 +119,6 @@ def _fresh_test() -> dict[str, object]:
 def definition_of(tool: Tool) -> JsonObject:
     """The definition of the tool that the server has now."""
     return tool.offered if is_changed(tool) and tool.offered else stored_definition(tool)
-
-
-def stored_definition(tool: Tool) -> JsonObject:
-    """The definition that models get."""
-    return {
-        "description": tool.description,
-        "schema": tool.schema,
-        "is_read_only": tool.is_read_only,
-        "is_idempotent": tool.is_idempotent,
-        "is_destructive": tool.is_destructive,
-    }
 
 
 def is_gone(tool: Tool) -> bool:

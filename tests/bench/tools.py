@@ -39,7 +39,7 @@ from chat.models import (
     User,
 )
 from chat.runs.runner import Runner
-from chat.tools.definitions import digest_of
+from chat.tools.definitions import tool_digest
 from tests.bench.both_databases import measured_on_both
 from tests.runs.waiting import calling, saying, wire_call
 from tests.support.upstream.fake import FakeUpstream
@@ -93,7 +93,7 @@ class Site:
             schema={"type": "object"},
             is_read_only=True,
         )
-        self.tool.seen_digest = digest_of(self.tool)
+        self.tool.seen_digest = tool_digest(self.tool)
         self.tool.save()
 
     def ask(self, count: int, rounds: int) -> None:

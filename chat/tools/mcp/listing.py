@@ -93,8 +93,8 @@ class ListingFailed(Exception):
     """The tools could not be read. Its text is a sentence for people."""
 
 
-def digest_of(definition: Mapping[str, object]) -> str:
-    """The same for the same definition, whatever the order of its members."""
+def digest_of(definition: Json) -> str:
+    """The same for the same definition, whatever the order of its members. 64 hexadecimal digits."""
     return hashlib.sha256(msgspec.json.encode(definition, order="deterministic")).hexdigest()
 
 

@@ -15,7 +15,7 @@ from chat.models import Run, Team, Tool, ToolKind, ToolRule, ToolServer, User
 from chat.runs import runner as runners
 from chat.tools import claims
 from chat.tools.claims import ClaimedCall, claim_due
-from chat.tools.definitions import digest_of
+from chat.tools.definitions import tool_digest
 from chat.tools.runner import RUN_CALLS
 from tests.runs.helpers import text_of, threads, until, until_ended
 from tests.runs.waiting import calling, saying, wire_call
@@ -44,7 +44,7 @@ def make_tool(team: Team, url: str, name: str, **fields: object) -> Tool:
         schema={"type": "object"},
         **fields,
     )
-    tool.seen_digest = digest_of(tool)
+    tool.seen_digest = tool_digest(tool)
     tool.save()
     return tool
 
