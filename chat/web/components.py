@@ -223,15 +223,18 @@ def section(
 
 
 @register.simple_block_tag(takes_context=True)
-def live_form(context: Context, content: str, action: str, **attrs: object) -> SafeString:
+def live_form(
+    context: Context, content: str, action: str, *, is_live: bool = True, **attrs: object
+) -> SafeString:
     """A form of a conversation: it is sent when the forms before it are done, and answered by
-    patches. Without scripts it is posted."""
+    patches. Without scripts, or if it is not ``is_live``, it is posted."""
     return _render(
         "live_form",
         {
             "content": content,
             "csrf_token": context.get("csrf_token"),
             "action": action,
+            "is_live": is_live,
             "attributes": attributes(attrs),
         },
     )
