@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from chat.models.conversation import Conversation, Message
+from chat.models.notice import Notice
 
 
 class Comment(models.Model):
@@ -70,7 +71,7 @@ class Comment(models.Model):
         return self.thread or self
 
 
-class CommentNotice(models.Model):
+class CommentNotice(Notice):
     """A person whom a comment concerns, whether or not they may read it: the author of its turn, one of the
     earlier authors of its thread, or somebody whom it mentions."""
 
@@ -80,13 +81,6 @@ class CommentNotice(models.Model):
         on_delete=models.CASCADE,
         db_index=False,
         related_name="notices",
-    )
-    person = models.ForeignKey(
-        # The index below does this, too.
-        settings.AUTH_USER_MODEL,
-        on_delete=models.CASCADE,
-        db_index=False,
-        related_name="+",
     )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
 
 from chat.models.conversation import Message
+from chat.models.notice import Notice
 
 
-class Mention(models.Model):
+class Mention(Notice):
     """A person who is mentioned in a message, whether or not they may read it."""
 
     message = models.ForeignKey(
@@ -17,13 +17,6 @@ class Mention(models.Model):
         on_delete=models.CASCADE,
         db_index=False,
         related_name="mentions",
-    )
-    person = models.ForeignKey(
-        # The index below does this, too.
-        settings.AUTH_USER_MODEL,
-        on_delete=models.CASCADE,
-        db_index=False,
-        related_name="+",
     )
     # The mention as it is written, without the "@": people change their names.
     name = models.CharField(max_length=254)
