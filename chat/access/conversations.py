@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
@@ -277,14 +277,20 @@ def _trashed(
     return conversation
 
 
-def get_message(user: User, public_id: UUID, *, for_write: bool = False) -> Message:
-    message = Message.objects.filter(public_id=public_id).select_related("conversation").first()
-    if message is None:
+_Row = TypeVar("_Row", Message, Question, QueuedMessage, Comment, Artifact, Mockup)
+
+
+def _get(rows: QuerySet[_Row], user: User, public_id: UUID, *, for_write: bool = False) -> _Row:
+    """One of these rows, with its conversation as `get_conversation` loads it for this user. Raises as that does."""
+    row = rows.select_related("conversation").filter(public_id=public_id).first()
+    if row is None:
         raise Http404(NOT_HERE)
-    message.conversation = get_conversation(
-        user, message.conversation.public_id, for_write=for_write
-    )
-    return message
+    row.conversation = get_conversation(user, row.conversation.public_id, for_write=for_write)
+    return row
+
+
+def get_message(user: User, public_id: UUID, *, for_write: bool = False) -> Message:
+    return _get(Message.objects.all(), user, public_id, for_write=for_write)
 
 
 def get_run(
@@ -308,16 +314,9 @@ _run: Prepared[Any] = Prepared(
 
 def get_question(user: User, public_id: UUID, *, for_write: bool = False) -> Question:
     """A question that a run in a conversation waits for. Raises as ``get_conversation`` does."""
-    question = (
-        Question.objects.filter(public_id=public_id)
-        .select_related("conversation", "run__upstream", "claimed_by", "answered_by")
-        .first()
-    )
-    if question is None:
-        raise Http404(NOT_HERE)
-    question.conversation = question.run.conversation = get_conversation(
-        user, question.conversation.public_id, for_write=for_write
-    )
+    rows = Question.objects.select_related("run__upstream", "claimed_by", "answered_by")
+    question = _get(rows, user, public_id, for_write=for_write)
+    question.run.conversation = question.conversation
     return question
 
 
@@ -385,12 +384,8 @@ def addressed_to(user: Any) -> Q:
 def get_queued_message(user: User, public_id: UUID) -> QueuedMessage:
     """A queued message, for people who may write in its conversation. Raises as
     ``get_conversation`` does."""
-    rows = QueuedMessage.objects.select_related("conversation", "author")
-    queued = rows.filter(public_id=public_id).first()
-    if queued is None:
-        raise Http404(NOT_HERE)
-    queued.conversation = get_conversation(user, queued.conversation.public_id, for_write=True)
-    return queued
+    rows = QueuedMessage.objects.select_related("author")
+    return _get(rows, user, public_id, for_write=True)
 
 
 def get_own_queued_message(user: User, public_id: UUID) -> QueuedMessage:
@@ -404,7 +399,7 @@ def get_own_queued_message(user: User, public_id: UUID) -> QueuedMessage:
 def get_removable_queued_message(user: User, public_id: UUID) -> QueuedMessage:
     """A queued message for people who may remove it. Raises as ``get_conversation`` does."""
     queued = get_queued_message(user, public_id)
-    if not may_remove_queued(user, queued.conversation, author_pk=queued.author_id):
+    if not may_remove(user, queued.conversation, author_pk=queued.author_id):
         raise PermissionDenied(
             gettext(
                 "Only the author of this message and managers of this conversation can remove it."
@@ -413,20 +408,16 @@ def get_removable_queued_message(user: User, public_id: UUID) -> QueuedMessage:
     return queued
 
 
-def may_remove_queued(user: User, conversation: Conversation, *, author_pk: int) -> bool:
-    """Whether this user, who may write in the conversation, may remove a queued message of this
-    author."""
+def may_remove(user: User, conversation: Conversation, *, author_pk: int | None) -> bool:
+    """Returns whether this user may remove what the author has added to the conversation: a comment, if the user
+    may read there, or a queued message, if they may write."""
     return author_pk == user.pk or may_manage(user, conversation)
 
 
 def get_comment(user: User, public_id: UUID) -> Comment:
     """A comment, for everybody who may read its conversation: they may also reply. Raises ``Http404``."""
-    rows = Comment.objects.select_related("conversation", "message", "author", "thread__author")
-    comment = rows.filter(public_id=public_id).first()
-    if comment is None:
-        raise Http404(NOT_HERE)
-    comment.conversation = get_conversation(user, comment.conversation.public_id)
-    return comment
+    rows = Comment.objects.select_related("message", "author", "thread__author")
+    return _get(rows, user, public_id)
 
 
 def get_own_comment(user: User, public_id: UUID) -> Comment:
@@ -440,18 +431,13 @@ def get_own_comment(user: User, public_id: UUID) -> Comment:
 def get_removable_comment(user: User, public_id: UUID) -> Comment:
     """A comment for people who may delete it. Raises as ``get_conversation`` does."""
     comment = get_comment(user, public_id)
-    if not may_remove_comment(user, comment.conversation, author_pk=comment.author_id):
+    if not may_remove(user, comment.conversation, author_pk=comment.author_id):
         raise PermissionDenied(
             gettext(
                 "Only the author of this comment and managers of this conversation can delete it."
             )
         )
     return comment
-
-
-def may_remove_comment(user: User, conversation: Conversation, *, author_pk: int | None) -> bool:
-    """True if this user, who may read the conversation, may delete a comment of this author."""
-    return author_pk == user.pk or may_manage(user, conversation)
 
 
 def get_resolvable_thread(user: User, public_id: UUID) -> Comment:
@@ -482,19 +468,11 @@ def readers_among(people: Iterable[int], room: UUID) -> frozenset[int]:
 
 
 def get_artifact(user: User, public_id: UUID) -> Artifact:
-    artifact = Artifact.objects.filter(public_id=public_id).select_related("conversation").first()
-    if artifact is None:
-        raise Http404(NOT_HERE)
-    artifact.conversation = get_conversation(user, artifact.conversation.public_id)
-    return artifact
+    return _get(Artifact.objects.all(), user, public_id)
 
 
 def get_mockup(user: User, public_id: UUID) -> Mockup:
-    mockup = Mockup.objects.filter(public_id=public_id).select_related("conversation").first()
-    if mockup is None:
-        raise Http404(NOT_HERE)
-    mockup.conversation = get_conversation(user, mockup.conversation.public_id)
-    return mockup
+    return _get(Mockup.objects.all(), user, public_id)
 
 
 def may_read(actor: User, conversation: Conversation) -> bool:

@@ -74,7 +74,7 @@ def _line(
     return QueueLine(
         message=message,
         may_edit=may_write and author_pk == user.pk,
-        may_remove=may_write and access.may_remove_queued(user, conversation, author_pk=author_pk),
+        may_remove=may_write and access.may_remove(user, conversation, author_pk=author_pk),
         may_send=may_write and not message.is_urgent,
     )
 
