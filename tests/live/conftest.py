@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 from uuid import UUID
@@ -38,6 +38,7 @@ from tests.live.connection import (
 )
 from tests.support.pages import cursor_of
 from tests.support.processes import seed
+from tests.support.rooms import Room
 
 threads = DatabaseThreads("test", size=1)
 
@@ -284,6 +285,7 @@ async def opening(kind: type[Kind], session: str) -> AsyncIterator[Callable[...,
 
 
 OpenTab = Callable[..., Tab]
+OpenTabs = Callable[..., Awaitable[list[Tab]]]
 OpenStream = Callable[..., StreamTab]
 OpenProgram = Callable[..., Program]
 
@@ -293,6 +295,20 @@ async def open_tab(live: None, bobs_session: str) -> AsyncIterator[OpenTab]:
     """Bob's, unless ``session`` says otherwise; as are the two below."""
     async with opening(Tab, bobs_session) as open_tab:
         yield open_tab
+
+
+@pytest.fixture
+def open_tabs(open_tab: OpenTab, alices_session: str, room: Room) -> OpenTabs:
+    """Opens Bob's and Alice's tab of the room, which have told these channels what they show."""
+
+    async def open_tabs(**channels: object) -> list[Tab]:
+        tabs = [open_tab(), open_tab(session=alices_session)]
+        for tab in tabs:
+            tab.hello(room.conversation.public_id, 1, **channels)
+            await tab.until(lambda tab: tab.heartbeats)
+        return tabs
+
+    return open_tabs
 
 
 @pytest.fixture

@@ -223,6 +223,9 @@ class LivePage(Connection):
     def heartbeats(self) -> int:
         return len(self.messages) - len(self.said)
 
+    def said_on(self, channel: str) -> list[dict[str, Any]]:
+        return [message for message in self.said if message.get("channel") == channel]
+
     def frames(self, run: UUID) -> list[dict[str, Any]]:
         return [one for one in self.messages if one.get("run") == run.hex]
 

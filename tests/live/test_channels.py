@@ -82,7 +82,7 @@ def _registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def heard(tab: Tab | StreamTab) -> list[dict[str, Any]]:
-    said = [message for message in tab.said if message.get("channel") == "presence"]
+    said = tab.said_on("presence")
     return [{key: message[key] for key in message if key != "channel"} for message in said]
 
 

@@ -10,7 +10,7 @@ from django.test import Client
 
 from chat.comments import actions
 from chat.models import Comment, User
-from tests.live.conftest import OpenStream, OpenTab, threads
+from tests.live.conftest import OpenStream, OpenTab, OpenTabs, threads
 from tests.live.connection import LivePage
 from tests.support.rooms import Room, url_of
 
@@ -18,17 +18,14 @@ pytestmark = pytest.mark.databases(slow=True)
 
 
 def told(tab: LivePage) -> list[dict[str, Any]]:
-    return [message for message in tab.messages if message.get("channel") == "comments"]
+    return tab.said_on("comments")
 
 
 async def test_all_tabs_are_told_of_each_change(
-    open_tab: OpenTab, alices_session: str, as_bob: Client, room: Room, bob: User
+    open_tabs: OpenTabs, as_bob: Client, room: Room, bob: User
 ) -> None:
     answer = await threads.call(room.turn, "First")
-    tabs = [open_tab(), open_tab(session=alices_session)]
-    for tab in tabs:
-        tab.hello(room.conversation.public_id, 1, comments={})
-        await tab.until(lambda tab: tab.heartbeats)
+    tabs = await open_tabs(comments={})
     before = [told(tab) for tab in tabs]
 
     form = {"text": "Which one?", "key": str(uuid.uuid4())}

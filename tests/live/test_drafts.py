@@ -113,7 +113,7 @@ def test_page_without_websocket_posts_its_draft(
 
 
 def told(tab: Tab) -> list[dict[str, Any]]:
-    return [message for message in tab.said if message.get("channel") == "draft"]
+    return tab.said_on("draft")
 
 
 async def until_text(tab: Tab, text: str) -> int:

@@ -22,7 +22,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def told(tab: Tab) -> list[dict[str, Any]]:
-    return [message for message in tab.said if message.get("channel") == "inbox"]
+    return tab.said_on("inbox")
 
 
 def ask_again(room: Room, run: Run) -> UUID:

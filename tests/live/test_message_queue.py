@@ -9,7 +9,7 @@ from django.test import Client
 
 from chat.message_queue import sending
 from chat.models import Membership, QueuedMessage, TeamRole, User
-from tests.live.conftest import OpenStream, OpenTab, threads
+from tests.live.conftest import OpenStream, OpenTab, OpenTabs, threads
 from tests.live.connection import LivePage
 from tests.support.rooms import HTMX, Room, end_run, url_of
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.databases(slow=True)
 
 
 def queues(tab: LivePage) -> list[dict[str, Any]]:
-    return [message for message in tab.messages if message.get("channel") == "message_queue"]
+    return tab.said_on("message_queue")
 
 
 async def until_queue(tab: LivePage, text: str) -> str:
@@ -27,13 +27,10 @@ async def until_queue(tab: LivePage, text: str) -> str:
 
 
 async def test_all_tabs_see_the_queue(
-    open_tab: OpenTab, alices_session: str, as_bob: Client, room: Room, bob: User
+    open_tabs: OpenTabs, as_bob: Client, room: Room, bob: User
 ) -> None:
     run = await threads.call(room.ask, "First")
-    tabs = [open_tab(), open_tab(session=alices_session)]
-    for tab in tabs:
-        tab.hello(room.conversation.public_id, 1, message_queue={})
-        await tab.until(lambda tab: tab.heartbeats)
+    tabs = await open_tabs(message_queue={})
     nobody = [queues(tab) for tab in tabs]
 
     form = room.form("From Bob", parent=run.message)

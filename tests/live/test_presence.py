@@ -187,7 +187,7 @@ def test_page_without_websocket_posts_its_signs(conversation: Conversation, as_b
 
 def shown(tab: Tab | StreamTab) -> tuple[list[str], str]:
     """The names in the list, and the line above the composer."""
-    told = [message for message in tab.said if message.get("channel") == "presence"]
+    told = tab.said_on("presence")
     if not told:
         return [], ""
     names = [name for name in ("Alice", "Bob") if f">{name}</span>" in told[-1]["html"]]
@@ -299,7 +299,7 @@ async def test_list_of_a_tab_follows_who_comes_and_goes(
 
 
 def here(tab: Tab) -> list[dict[str, int]]:
-    return [one["here"] for one in tab.said if one.get("channel") == "list-presence"]
+    return [one["here"] for one in tab.said_on("list-presence")]
 
 
 @pytest.mark.usefixtures("lost_notifications")

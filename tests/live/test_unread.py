@@ -114,12 +114,7 @@ def test_line_is_above_the_first_turn_of_others_that_is_new(
 
 
 def told(tab: Tab | StreamTab) -> list[str]:
-    return [
-        room
-        for message in tab.said
-        if message.get("channel") == "unread"
-        for room in message["read"]
-    ]
+    return [room for message in tab.said_on("unread") for room in message["read"]]
 
 
 async def until_true(holds: Callable[[], Any]) -> None:
