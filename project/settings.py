@@ -493,7 +493,7 @@ TOOL_RESPONSE_BYTES = int(env.number("TOOL_RESPONSE_BYTES", 5 * _MEBIBYTE, at_le
 # Rounds and calls of one answer after which somebody has to approve the next.
 TOOL_ROUNDS = int(env.number("TOOL_ROUNDS", 25, at_least=1))
 TOOL_CALLS = int(env.number("TOOL_CALLS", 100, at_least=1))
-# Whether owners and admins of teams may add servers of tools, and HTTP tools. Otherwise administrators do.
+# True if owners and admins of teams may add servers of tools, and HTTP tools. Otherwise administrators do.
 TEAM_TOOL_SERVERS = env.flag("TEAM_TOOL_SERVERS", False)
 # How long the claim of a question keeps others from answering it.
 CLAIM_SECONDS = env.number("CLAIM_SECONDS", 120, at_least=1, at_most=_DAY_SECONDS)

@@ -182,7 +182,7 @@ def is_within(module: str, places: tuple[str, ...]) -> bool:
 
 
 def may_import(package: str, imported: str) -> bool:
-    """Whether a module of this package may import a module of ``chat``."""
+    """Returns whether a module of this package may import a module of ``chat``."""
     target = package_of(imported)
     if target == package or package in COMPOSITION:
         return True
@@ -234,7 +234,7 @@ def defines(text: str) -> bool:
 
 
 def extends(text: str, base: str) -> bool:
-    """Whether a class of this module inherits from a class that it imports from ``base``."""
+    """Returns whether a class of this module inherits from a class that it imports from ``base``."""
     tree = tree_of(text)
     imported = {
         alias.name

@@ -92,7 +92,7 @@ def conversations_shared_with(team: Team) -> QuerySet[Conversation]:
 
 
 def may_write(user: User, conversation: Conversation) -> bool:
-    """Whether this user, who may see the conversation, may also write in it. If `get_conversation`
+    """Returns whether this user, who may see the conversation, may also write in it. If `get_conversation`
     has loaded it for them, this is as of then."""
     context = conversation.context
     if context is not None and context.user_pk == user.pk:
@@ -101,7 +101,7 @@ def may_write(user: User, conversation: Conversation) -> bool:
 
 
 def may_manage(user: User, conversation: Conversation) -> bool:
-    """Whether this user may rename, share, move and delete the conversation, as `may_write`."""
+    """Returns whether this user may rename, share, move and delete the conversation, as `may_write`."""
     context = conversation.context
     if context is not None and context.user_pk == user.pk:
         return context.may_manage
@@ -143,7 +143,7 @@ def _check_may_fork(user: User, conversation: Conversation) -> None:
 
 
 def is_seen_by_others(conversation: Conversation) -> bool:
-    """Whether anybody but its owner is there to see the conversation."""
+    """Returns whether anybody but its owner is there to see the conversation."""
     if conversation.is_shared:
         return True
     context = conversation.context
@@ -476,7 +476,7 @@ def get_mockup(user: User, public_id: UUID) -> Mockup:
 
 
 def may_read(actor: User, conversation: Conversation) -> bool:
-    """Whether this user may read the conversation as a member, not as an administrator."""
+    """Returns whether this user may read the conversation as a member, not as an administrator."""
     if conversation.owner_id == actor.pk:
         return True
     return visible_conversations(actor).filter(pk=conversation.pk).exists()

@@ -34,7 +34,7 @@ def unmanaged_conversations(team: Team) -> QuerySet[Conversation]:
 
 
 def may_take_over(user: User, team: Team) -> bool:
-    """Whether this user may take over conversations of the team that nobody manages: as one of its owners
+    """Returns whether this user may take over conversations of the team that nobody manages: as one of its owners
     and admins. Being an administrator of the installation is not enough."""
     members = Membership.objects.filter(team=team, user=user, user__is_active=True)
     return members.filter(role__in=MANAGING_ROLES).exists()

@@ -78,7 +78,7 @@ def get_tool_to_change(user: User, public_id: UUID) -> Tool:
 
 
 def may_manage_tool_servers(user: User, team: Team) -> bool:
-    """Whether the user adds MCP servers and HTTP tools. Administrators do, and the team's owners and admins if
+    """Returns whether the user adds MCP servers and HTTP tools. Administrators do, and the team's owners and admins if
     ``TEAM_TOOL_SERVERS`` lets them: calls may go to private addresses, as those to LLM servers do."""
     if not user.is_active or user.is_staff:
         return user.is_active
@@ -137,7 +137,7 @@ def full_members_of(team_id: int) -> QuerySet[Membership]:
 
 
 def is_guest(user: User, team_id: int) -> bool:
-    """Whether the user sees nothing of the team but the conversations that they take part in."""
+    """Returns whether the user sees nothing of the team but the conversations that they take part in."""
     guests = Membership.objects.filter(user=user, team=team_id, role=TeamRole.GUEST)
     return guests.exists()
 
@@ -149,7 +149,7 @@ def writable_teams(user: User) -> QuerySet[Team]:
 
 
 def sees_a_team(user: User) -> bool:
-    """Whether the user is on any team, and not as a guest."""
+    """Returns whether the user is on any team, and not as a guest."""
     return Membership.objects.filter(user=user, role__in=FULL_ROLES).exists()
 
 

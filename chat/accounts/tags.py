@@ -1,4 +1,4 @@
-"""Whether this installation still needs its first administrator."""
+"""The template tag that tells whether this installation still needs its first administrator."""
 
 from django import template
 

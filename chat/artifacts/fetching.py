@@ -168,7 +168,7 @@ def _wanting(mockup_id: int, path: str) -> QuerySet[MockupFile]:
 
 
 def _take(file_ids: Sequence[int]) -> bool:
-    """Whether this process took these files. The condition only reads columns of the row itself, so
+    """Returns whether this process took these files. The condition only reads columns of the row itself, so
     of two processes that try at the same moment one finds the files taken."""
     lease = timedelta(seconds=settings.MOCKUP_FETCH_SECONDS + LEASE_MARGIN_SECONDS)
     taken = MockupFile.objects.filter(DUE, pk__in=file_ids, status=FetchStatus.WANTED).update(

@@ -91,8 +91,8 @@ class ChoiceForm(Sentences):
 
     # The label of an option that chooses nothing; without one, a model must be chosen.
     no_choice_label: ClassVar[Promise | None] = None
-    # Whether a posted form is shown again. If not, it has no fields for empty parameters, which are
-    # almost all of about thirty.
+    # True for the form that shows again what was posted. Others have no fields for empty parameters, which
+    # are almost all of about thirty.
     is_shown_again: ClassVar[bool] = False
 
     # A text field, because the name of a model may be typed.
@@ -244,7 +244,7 @@ class ChoiceForm(Sentences):
 
     @property
     def is_adjusted(self) -> bool:
-        """Whether anything differs from the server's defaults."""
+        """True if anything differs from the server's defaults."""
         groups = self.parameter_groups
         return bool(self["system_prompt"].value() or (groups and groups.is_adjusted))
 

@@ -125,7 +125,7 @@ def listing_context(
 
 
 def _may_create_project(user: User, projects: Iterable[ProjectGroup]) -> bool:
-    """Whether they may write in a team; everybody who may write in a project is in such a team."""
+    """Returns whether they may write in a team; everybody who may write in a project is in such a team."""
     if any(group.project.may_write for group in projects):
         return True
     return _team_written_in.first(person=user.pk) is not None

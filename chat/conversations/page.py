@@ -72,7 +72,7 @@ SAID_OTHERWISE = gettext_lazy(
 
 
 def says(run: Run, text: str, *, within: Conversation | None = None) -> bool:
-    """Whether the run answers this text in this conversation: a repeated key may have another text
+    """Returns whether the run answers this text in this conversation: a repeated key may have another text
     or page."""
     question = run.message.parent
     if question is None or (within is not None and run.conversation_id != within.pk):
@@ -264,7 +264,7 @@ def sent(
 
 
 def _is_end(parent: Parent | None, position: PageState) -> bool:
-    """Whether the page ends with this message, which had no other below it."""
+    """Returns whether the page ends with this message, which had no other below it."""
     return parent is not None and parent.is_last and parent.message.public_id.hex == position.tail
 
 

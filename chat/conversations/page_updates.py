@@ -189,7 +189,7 @@ def _context(member: Member, position: PageState) -> dict[str, Any] | None:
 
 
 def _names_answerers(context: Mapping[str, Any]) -> bool:
-    """Whether it says of a question who is answering it, which that person is told in other words."""
+    """Returns whether it says of a question who is answering it, which that person is told in other words."""
     turns = [*context["appended"], *(each.turn for each in context["changed"])]
     cards = (card for turn in turns for run in turn.runs for card in run.asked)
     return any(card.names_reader for card in cards)

@@ -34,7 +34,7 @@ class Path:
     messages: dict[int, Message]
     # `BranchChoice.is_kept` by the keys of the messages that the reader chose.
     choices: Mapping[int, bool]
-    # Whether there are lines below turns, if the conversation was loaded with its context.
+    # True if there are lines below turns and the conversation was loaded with its context.
     has_lines: bool
     # Openings by administrators, and changes, by the key of the turn that they follow.
     openings: Mapping[int, Sequence[AccessReason]] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Path:
         )
 
     def has_line_since(self, message: Message, revision: int) -> bool:
-        """Whether a line below this turn is newer than the revision."""
+        """Returns whether a line below this turn is newer than the revision."""
         lines = (*self.openings.get(message.pk, ()), *self.changes.get(message.pk, ()))
         return any(line.revision > revision for line in lines)
 

@@ -21,7 +21,7 @@ PROJECT_LINES = 5
 FOLDS_COOKIE = "projects"
 _LONGEST_COOKIE = 1_000
 
-# Whether a project is open, by the beginning of its id.
+# The beginning of a project's id -> True if the project is open.
 Folds = Mapping[str, bool]
 NO_FOLDS: Folds = {}
 FOLD_KEY_LENGTH = 8

@@ -70,12 +70,12 @@ class ShownRun:
 
     @property
     def has_work(self) -> bool:
-        """Whether Tributary works on what it waits for."""
+        """True if Tributary works on what it waits for."""
         return any(not one.is_open and not one.is_settled for one in self.asked)
 
     @property
     def may_skip(self) -> bool:
-        """Whether a person is offered to continue it without what is open, which the card itself may offer, or
+        """True if a person is offered to continue it without what is open, which the card itself may offer, or
         because it doesn't continue by itself."""
         opened = [one for one in self.asked if one.is_open]
         if not opened:
@@ -84,7 +84,7 @@ class ShownRun:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether a person may continue it: without the open questions, or after a pause."""
+        """True if a person may continue it: without the open questions, or after a pause."""
         if not self.is_last:
             return False
         if self.run.status == RunStatus.WAITING:
@@ -143,7 +143,7 @@ class Turn:
 
     @property
     def has_words(self) -> bool:
-        """Whether there is any text that could be copied."""
+        """True if there is any text that could be copied."""
         return any(run.answer is not None and run.answer.has_words for run in self.runs)
 
     @property
@@ -173,12 +173,12 @@ class Turn:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the last card of the answer tells of an error, with the button to try again."""
+        """True if the last card of the answer tells of an error, with the button to try again."""
         return self.last is not None and self.last.run.status in FAILED_STATUSES
 
     @property
     def is_open(self) -> bool:
-        """Whether the answer may still grow: it is live or waits for a person."""
+        """True if the answer may still grow: it is live or waits for a person."""
         return self.is_live or (self.last is not None and self.last.may_go_on)
 
     @property

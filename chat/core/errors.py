@@ -120,7 +120,7 @@ def full_storage_refused() -> Iterator[None]:
 
 
 def is_database_unavailable(error: Exception) -> bool:
-    """Whether the database is unavailable for now, so that trying again may help. False for a
+    """Returns whether the database is unavailable for now, so that trying again may help. False for a
     statement that it will never accept, such as one with too many values."""
     if not isinstance(error, OperationalError | InterfaceError):
         return False

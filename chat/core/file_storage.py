@@ -67,7 +67,7 @@ def is_configured() -> bool:
 
 
 def takes_new_files() -> bool:
-    """Whether the bytes of new files go to the storage instead of the database."""
+    """Returns whether the bytes of new files go to the storage instead of the database."""
     return settings.NEW_FILES_IN == "storage"
 
 

@@ -154,7 +154,7 @@ class LossyChannel:
 
     @property
     def is_delivering(self) -> bool:
-        """Whether the last attempts to send and to read succeeded."""
+        """True if the last attempts to send and to read succeeded."""
         return not any(self._trouble.values())
 
     async def until_listening(self) -> None:

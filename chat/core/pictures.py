@@ -29,7 +29,7 @@ class PictureFacts:
         return 0 < self.width <= LONGEST_SIDE and 0 < self.height <= LONGEST_SIDE
 
     def has_at_most(self, pixels: int) -> bool:
-        """Whether the picture has a plausible size, and at most this many pixels."""
+        """Returns whether the picture has a plausible size, and at most this many pixels."""
         return self.is_sane and self.width * self.height <= pixels
 
 

@@ -59,7 +59,7 @@ class Column(Expression):
 
 
 class IsOneOf(Func):
-    """Whether a key is in a list, whose length does not matter: ``filter(IsOneOf("pk", keys))``."""
+    """The condition that a key is in a list, whose length does not matter: ``filter(IsOneOf("pk", keys))``."""
 
     output_field = BooleanField()
     arity = 2

@@ -200,7 +200,7 @@ def _storage() -> HashedStorage:
 
 
 def is_built() -> bool:
-    """Whether pages name built files, and not those of the source tree."""
+    """Returns whether pages name built files, and not those of the source tree."""
     return _storage().is_built
 
 

@@ -14,7 +14,7 @@ LONGEST_TURN_SECONDS = 0.1
 
 
 async def wait_at_most(event: asyncio.Event, seconds: float) -> bool:
-    """Whether ``event`` was set in time.
+    """Returns whether ``event`` was set in time.
 
     Not ``asyncio.wait_for``: before Python 3.12 it returns normally when the event is set in
     the same turn in which the caller is cancelled, and the cancellation is lost.

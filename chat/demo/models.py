@@ -33,7 +33,7 @@ class DemoServer:
 
     @property
     def has_one_model(self) -> bool:
-        """Whether requests may leave the model out."""
+        """True if requests may leave the model out."""
         return len(self.models) == 1
 
     def find(self, name: object) -> DemoModel | None:

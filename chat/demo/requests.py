@@ -50,11 +50,11 @@ class DemoRequest:
     previous_question: str = ""
     # Short descriptions of what was sent: a system prompt, pictures, parameters.
     received: tuple[str, ...] = ()
-    # Whether the model reasons unasked; `None` if the request disables it.
+    # True if the model reasons unasked; `None` if the request disables it.
     thinks: bool | None = False
     # Results of the calls that an earlier answer to this question asked for.
     tool_results: tuple[str, ...] = ()
-    # Whether the server runs its tools itself; if not, an answer ends with its calls.
+    # True if the server runs its tools itself; if not, an answer ends with its calls.
     runs_tools: bool = False
     tools: tuple[OfferedTool, ...] = ()
     limit: int | None = None

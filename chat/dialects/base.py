@@ -141,7 +141,7 @@ class Prompt:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the request continues the last answer, without a new message of a person."""
+        """True if the request continues the last answer, without a new message of a person."""
         return bool(self.turns) and isinstance(self.turns[-1], AssistantTurn)
 
 
@@ -211,7 +211,7 @@ class Dialect:
     # Path of the model list below the base URL, ``..`` being a step up; empty where the API has
     # none.
     models_path: ClassVar[str] = ""
-    # Whether the upstream keeps the history and continues by ``previous_response_id``.
+    # True if the upstream keeps the history and continues by ``previous_response_id``.
     keeps_history: ClassVar[bool] = False
     # The parts that a request can carry. Others are left out, with a note (`left_out`).
     takes_tools: ClassVar[bool] = False

@@ -86,7 +86,7 @@ class Call(Item, kw_only=True, eq=False):
     output: str | None = None
     failure: str = ""
     piece_characters: int = 0
-    # Whether each fragment so far began with the previous one: the server may resend the whole text.
+    # True if each fragment so far began with the previous one: the server may resend the whole text.
     is_cumulative: bool = True
 
 

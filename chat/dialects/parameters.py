@@ -50,7 +50,7 @@ class Parameter:
         return self.choice_labels.get(value, words[:1].upper() + words[1:])
 
     def accepts(self, value: object) -> bool:
-        """Whether the parameter's field can show a stored value. Dialects use one name for
+        """Returns whether the parameter's field can show a stored value. Dialects use one name for
         different things: the log probabilities of one are enabled, those of another are a
         number."""
         # In Python true and false are numbers too.

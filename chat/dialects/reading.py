@@ -117,7 +117,7 @@ def join_surrogates(text: str) -> str:
 
 
 def has_surrogates(text: str) -> bool:
-    """Whether it contains surrogates, which cannot be encoded."""
+    """Returns whether it contains surrogates, which cannot be encoded."""
     return _SURROGATE.search(text) is not None
 
 

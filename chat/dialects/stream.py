@@ -62,7 +62,7 @@ class StreamParser(Parser):
     no terminator came), ``on_close`` reports last facts once everything is closed.
     """
 
-    # Whether the text of messages and reasoning is read again after it was reported.
+    # True if the text of messages and reasoning is read again after it was reported.
     looks_back: ClassVar[bool] = True
 
     def __init__(self, *, dialect: str, model: str, endpoint: str) -> None:
@@ -308,7 +308,7 @@ class StreamParser(Parser):
 
 
 def says_error(event: str | None, data: JsonObject) -> bool:
-    """Whether an object that is no event of its API tells of a failure."""
+    """Returns whether an object that is no event of its API tells of a failure."""
     return bool(data.get("error")) or (not event and is_bare_error(data))
 
 

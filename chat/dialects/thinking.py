@@ -46,7 +46,7 @@ class ThinkSplitter:
 
     @property
     def is_transparent(self) -> bool:
-        """Whether text passes unchanged from now on, so that the caller may skip the splitter."""
+        """True if text passes unchanged from now on, so that the caller may skip the splitter."""
         return self._place == "outside" and not self._held and self._channels is None
 
     @property

@@ -178,7 +178,7 @@ class ToolCallItem(Struct, tag="tool_call", omit_defaults=True, kw_only=True):
 
 
 def is_run_by_client(call: ToolCallItem) -> bool:
-    """Whether the call waits for us; calls that an upstream runs are part of its own turn."""
+    """Returns whether the call waits for us; calls that an upstream runs are part of its own turn."""
     return call.provider_info is None or call.provider_info.type in ("function", "custom")
 
 

@@ -147,7 +147,7 @@ def _parsed(text: str) -> tuple[list[Token], list[str]]:
 
 
 def _ends(tokens: list[Token]) -> bool:
-    """Whether the text ends before the part that follows it."""
+    """Returns whether the text ends before the part that follows it."""
     last = tokens[-3:]
     return len(last) == 3 and last[0].level == 0 and last[1].content == _END
 

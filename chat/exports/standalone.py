@@ -46,7 +46,7 @@ class _Cleaner(HTMLParser):
         # The element that is being left out, and the number of open elements of its name.
         self._left_out = ""
         self._depth = 0
-        # Whether each open link was written.
+        # For each open link, True if it was written.
         self._links: list[bool] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

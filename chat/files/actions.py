@@ -202,7 +202,7 @@ def _check_shared(message: Message, shared: Sequence[StoredFile]) -> None:
 
 
 def shows(run: Run, attachments: Sequence[AttachedFile]) -> bool:
-    """Whether the message of the run has exactly these attachments: a repeated key may come with other
+    """Returns whether the message of the run has exactly these attachments: a repeated key may come with other
     ones."""
     stored = Attachment.objects.filter(message=run.message.parent_id).order_by("position")
     return list(stored.values_list("file__content_id", flat=True)) == [

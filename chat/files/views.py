@@ -89,7 +89,7 @@ class MessageFile:
 
     @property
     def is_sound(self) -> bool:
-        """Whether its media type says so; no bytes are read for a list."""
+        """True if its media type says so; no bytes are read for a list."""
         return self.file.media_type.startswith("audio/")
 
 

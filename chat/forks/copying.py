@@ -290,7 +290,7 @@ class PathCopy:
 
 
 def has_ended(messages: Iterable[Message]) -> bool:
-    """Whether no answer among these messages is live."""
+    """Returns whether no answer among these messages is live."""
     keys = [each.pk for each in messages]
     return not Run.objects.filter(message__in=keys, status__in=LIVE_STATUSES).exists()
 

@@ -45,7 +45,7 @@ def has_token(requester: Requester) -> bool:
 
 
 def is_near(requester: Requester) -> bool:
-    """Whether the request comes from one of `METRICS_NETWORKS`.
+    """Returns whether the request comes from one of `METRICS_NETWORKS`.
 
     A page in a browser of that network could point its own name at our address (DNS rebinding) and
     read the response. So the Host header must be one that such a page cannot have.

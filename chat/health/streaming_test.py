@@ -49,7 +49,7 @@ class Running:
         self._by_person: Counter[int] = Counter()
 
     def reserve_place(self, user_pk: int) -> bool:
-        """Whether one more may start. If so, the caller must `release_place`."""
+        """Returns whether one more may start. If so, the caller must `release_place`."""
         if self._by_person[user_pk] >= AT_ONCE:
             return False
         self._by_person[user_pk] += 1

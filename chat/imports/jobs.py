@@ -127,7 +127,7 @@ def _digest_of(job: Job) -> str:
 
 
 def _may_import(job: Job) -> bool:
-    """Whether the person may still write in the team: checked before each conversation, because an
+    """Returns whether the person may still write in the team: checked before each conversation, because an
     import may take hours."""
     writers = Membership.objects.filter(role__in=WRITING_ROLES, user__is_active=True)
     return writers.filter(user=job.user_id, team=job.team_id).exists()

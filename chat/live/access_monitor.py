@@ -116,7 +116,7 @@ class AccessMonitor:
         return frozenset(self._connections)
 
     def has_room_for(self, user_pk: int) -> bool:
-        """Whether this person may open one more connection in this process."""
+        """Returns whether this person may open one more connection in this process."""
         theirs = sum(one.identity.user_pk == user_pk for one in self._connections)
         if theirs < settings.CONNECTIONS_PER_PERSON:
             return True

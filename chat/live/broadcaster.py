@@ -137,7 +137,7 @@ class RunBroadcaster:
     # --- what viewers ask for ----------------------------------------------------------
 
     async def knows(self, seq: int, check: str) -> bool:
-        """Whether a page at ``seq`` shows a prefix of this log and not of another one.
+        """Returns whether a page at ``seq`` shows a prefix of this log and not of another one.
 
         A new broadcaster reads its log first. The wait is bounded, because a page from before a restored
         backup may have a seq that never comes.
@@ -267,7 +267,7 @@ class RunBroadcaster:
 
     @property
     def _is_frame_due(self) -> bool:
-        """Whether a frame can be sent at once, without waking a task."""
+        """True if a frame can be sent at once, without waking a task."""
         return not (self._is_frame_coming or self.has_ended) and _now() >= self._due
 
     def _apply_now(self, entries: list[LogEntry]) -> None:
@@ -316,7 +316,7 @@ class RunBroadcaster:
 
     @property
     def _is_anybody_there(self) -> bool:
-        """Whether some page may be at the start of the next frame."""
+        """True if some page may be at the start of the next frame."""
         return self._framed_seq > 0 or self._answer.seq <= FIRST_EVENTS
 
     def _share(self, frame: ViewerFrame | None) -> None:
@@ -335,7 +335,7 @@ class RunBroadcaster:
         return count > 1 and self._ring_bytes > (FEW_BYTES if count <= FEW_FRAMES else RING_BYTES)
 
     def _is_long(self, after: int) -> bool:
-        """Whether a patch of the changes after ``after`` is rendered in a thread."""
+        """Returns whether a patch of the changes after ``after`` is rendered in a thread."""
         seq = self._answer.seq
         answer = self._answer
         size = max(self._sizes[seq] - self._sizes[after], answer.unrendered)

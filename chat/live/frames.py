@@ -148,7 +148,7 @@ class OpenBlocks:
 
 
 def is_open_block(target: str) -> bool:
-    """Whether pages hold the HTML of this element."""
+    """Returns whether pages hold the HTML of this element."""
     return target.endswith("-open")
 
 

@@ -27,7 +27,7 @@ class Cursor(msgspec.Struct):
     run: UUID
     seq: int = 0
     check: str = ""
-    # Whether the page can restore parts that shared frames leave out; older versions can't.
+    # True if the page can restore parts that shared frames leave out; older versions can't.
     holds: bool = False
 
 

@@ -88,7 +88,7 @@ class PostQueue:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a form is being handled."""
+        """True if a form is being handled."""
         return self._working is not None and not self._working.done()
 
     def add(self, post: Post) -> bool:

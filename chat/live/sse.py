@@ -147,7 +147,7 @@ class Stream(AsyncHttpConsumer):
         return identity
 
     def _is_ours(self) -> bool:
-        """Whether the request comes from our pages. Browsers send an origin only with some requests."""
+        """Returns whether the request comes from our pages. Browsers send an origin only with some requests."""
         origin = self.header(b"origin")
         try:
             return not origin or bool(_origins().valid_origin(urlparse(origin)))

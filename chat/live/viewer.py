@@ -148,7 +148,7 @@ class Viewer:
         self._waiting_bytes = 0
         self._gone: str | None = None
         self._wake = Signal()
-        # Whether the sending task has nothing left to send.
+        # True if the sending task has nothing left to send.
         self._is_idle_task = False
         self._behind_since: float | None = None
         self._has_news = False
@@ -186,7 +186,7 @@ class Viewer:
         self._wake.set()
 
     def may_begin(self, begun: BegunRun | None) -> bool:
-        """Whether the tab shows the conversation in which this run was queued, and can follow it."""
+        """Returns whether the tab shows the conversation in which this run was queued, and can follow it."""
         is_shown = begun is not None and begun.conversation_id == self.room
         return is_shown and len(self._runs) < MOST_RUNS
 
@@ -285,7 +285,7 @@ class Viewer:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the connection has ended or is about to."""
+        """True if the connection has ended or is about to."""
         return self._gone is not None
 
     def _queue(self, message: dict[str, object], *, is_news: bool = True) -> None:
@@ -446,7 +446,7 @@ class Viewer:
 
     @property
     def is_behind(self) -> bool:
-        """Whether too much is unacknowledged. Nothing is sent until that changes."""
+        """True if too much is unacknowledged. Nothing is sent until that changes."""
         waiting = sum(followed.unacknowledged_bytes for followed in self._runs.values())
         return waiting > UNACKNOWLEDGED_BYTES
 

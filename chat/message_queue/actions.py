@@ -160,7 +160,7 @@ def _gone() -> str:
 
 
 def _is_known(user: User, key: UUID, text: str) -> bool:
-    """Whether a message with this key is queued, or has been sent. Raises ``KeyReused``."""
+    """Returns whether a message with this key is queued, or has been sent. Raises ``KeyReused``."""
     queued = QueuedMessage.objects.filter(author=user, idempotency_key=key)
     sent = Run.objects.filter(requested_by=user, idempotency_key=key)
     known = queued.values_list("text", flat=True).first()

@@ -57,7 +57,7 @@ def with_states(messages: Iterable[QueuedMessage]) -> list[WaitingMessages]:
 
 
 def is_on_hold(answer: Message) -> bool:
-    """Whether messages wait for this answer, of which nothing is sent until somebody says so."""
+    """Returns whether messages wait for this answer, of which nothing is sent until somebody says so."""
     waiting = with_states(QueuedMessage.objects.filter(after=answer))
     return any(each.state.is_halted for each in waiting)
 
@@ -103,7 +103,7 @@ def _status_of(run: Run, waits_for: WaitingFor) -> str:
 
 
 def _was_stopped_late(run: Run) -> bool:
-    """Whether somebody pressed Stop when the answer was just ending by itself."""
+    """Returns whether somebody pressed Stop when the answer was just ending by itself."""
     ended = (RunStatus.COMPLETED, RunStatus.INCOMPLETE)
     return run.status in ended and run.stop_requested_at is not None
 

@@ -34,7 +34,7 @@ class QueueState(StrEnum):
 
     @property
     def is_halted(self) -> bool:
-        """Whether it waits for somebody to send or remove it."""
+        """True if it waits for somebody to send or remove it."""
         return self in _HALTED
 
     @property

@@ -24,7 +24,7 @@ LOOK_SECONDS = 120.0
 LONG_SECONDS = 3600.0
 
 _has_queued = False
-# Whether an answer has ended in this process since the last look.
+# True if an answer has ended in this process since the last look.
 _has_ended = False
 
 

@@ -53,22 +53,22 @@ class ConversationContext:
     user_pk: int
     may_write: bool
     may_manage: bool
-    # Whether people or groups take part in it beside its owner.
+    # True if people or groups take part in it beside its owner.
     has_participants: bool
-    # Whether the person sees nothing else of the team.
+    # True if the person sees nothing else of the team.
     is_guest: bool
     reads_project: bool
     is_pinned: bool
-    # Whether a tool is enabled in it, and whether its team has any.
+    # True if a tool is enabled in it; the next, if its team has any.
     has_tools: bool
     team_has_tools: bool
-    # Whether an administrator has opened it with a reason.
+    # True if an administrator has opened it with a reason.
     was_opened: bool
-    # Whether messages are queued in it.
+    # True if messages are queued in it.
     has_queue: bool
-    # Whether the person may copy it into a conversation of their own.
+    # True if the person may copy it into a conversation of their own.
     may_fork: bool
-    # Whether it is such a copy, and whether a change of it is signed in a line.
+    # True if it is such a copy; the next, if a change of it is signed in a line.
     is_fork: bool
     was_changed: bool
 
@@ -124,7 +124,7 @@ class Conversation(models.Model):
     parameters = models.JSONField(default=dict, blank=True)
     # The team's tools that are enabled in this conversation.
     tools = models.ManyToManyField(Tool, blank=True, related_name="conversations")
-    # Whether readers are shown the system prompts, parameters and tools, which are the writers'
+    # True if readers are shown the system prompts, parameters and tools, which are the writers'
     # (`chat.access.may_see_settings`). The database's default is for processes of an older version.
     shows_settings = models.BooleanField(default=False, db_default=False)
     # Increases with every change of the room: a message, the end of a run, a rename, a deletion.
@@ -196,7 +196,7 @@ class Conversation(models.Model):
 
     @property
     def is_read_by_team(self) -> bool:
-        """Whether everyone on the team may read it, and not write in it."""
+        """True if everyone on the team may read it, and not write in it."""
         is_for_team = self.visibility == Visibility.TEAM
         return is_for_team and self.shared_role == ConversationRole.READER
 

@@ -80,7 +80,7 @@ class Question(models.Model):
 
     @property
     def is_seen_by_others(self) -> bool:
-        """Whether more people than the owner of the conversation see it, if `chat.access.with_audience` has
+        """True if more people than the owner of the conversation see it, if `chat.access.with_audience` has
         read that."""
         return bool(vars(self).get("has_audience", self.conversation.is_shared))
 

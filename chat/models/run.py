@@ -164,7 +164,7 @@ class Run(models.Model):
 
     @property
     def is_queued(self) -> bool:
-        """Whether no runner has claimed it yet."""
+        """True if no runner has claimed it yet."""
         return self.status == RunStatus.QUEUED
 
 

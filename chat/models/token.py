@@ -64,6 +64,6 @@ class AccessToken(models.Model):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the token itself is valid; user and membership are checked separately."""
+        """True if the token itself is valid; user and membership are checked separately."""
         is_expired = self.expires_at is not None and self.expires_at <= timezone.now()
         return self.revoked_at is None and not is_expired

@@ -24,7 +24,7 @@ class ToolKind(models.TextChoices):
 
 
 class ToolRule(models.TextChoices):
-    """Whether a call runs without an approval. Of the tools that a person answers it says only whether they
+    """The rule by which a call runs without an approval. Of the tools that a person answers it says only whether they
     are off."""
 
     OFF = "off", gettext_lazy("Off")
@@ -129,12 +129,12 @@ class Tool(models.Model):
 
     @property
     def may_be_on(self) -> bool:
-        """Whether a conversation may use it."""
+        """True if a conversation may use it."""
         return self.rule != ToolRule.OFF and (self.server is None or self.server.is_enabled)
 
     @property
     def runs_here(self) -> bool:
-        """Whether Tributary runs its calls."""
+        """True if Tributary runs its calls."""
         return self.kind != ToolKind.PERSON
 
 

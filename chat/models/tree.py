@@ -32,7 +32,7 @@ class Position:
 
     @property
     def begins_branch(self) -> bool:
-        """Whether it does not continue the message just above."""
+        """True if it does not continue the message just above."""
         follows = self.parent_number if self.parent_number is not None else 0
         return follows != self.number - 1
 

@@ -46,13 +46,13 @@ def _detail_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def is_chat_model(entry: Mapping[str, Any]) -> bool:
-    """Whether a model of a server's list can hold a conversation, as far as the server tells."""
+    """Returns whether a model of a server's list can hold a conversation, as far as the server tells."""
     kind = _detail_of(entry).get("type")
     return not (isinstance(kind, str) and kind.lower() in _OTHER_TYPES)
 
 
 def is_offered(entry: Mapping[str, Any]) -> bool:
-    """Whether people can choose a model: as an administrator decided; else, where the server gives no
+    """Returns whether people can choose a model: as an administrator decided; else, where the server gives no
     type, unless its name is that of another kind of model."""
     if not is_chat_model(entry):
         return False
@@ -134,7 +134,7 @@ class Upstream(models.Model):
         return [entry for entry in self.model_list if is_offered(entry)]
 
     def is_off(self, model: str) -> bool:
-        """Whether an administrator disabled this model."""
+        """Returns whether an administrator disabled this model."""
         return any(entry.get("is_off") and entry["id"] == model for entry in self.model_list)
 
     @property

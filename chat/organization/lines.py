@@ -25,7 +25,7 @@ class Line:
     at: datetime
     may_change: bool
     is_own: bool
-    # Whether others see it, and whether the person may know its project.
+    # True if others see it; the next, if the person may know its project.
     is_shared: bool
     knows_project: bool
     # When it is removed from the trash.

@@ -95,7 +95,7 @@ def _erase_unsent_files() -> None:
 
 
 def _is_chosen(conversation: Conversation) -> bool:
-    """Whether its owner deleted it for ever, which is recorded already: what expires by itself is
+    """Returns whether its owner deleted it for ever, which is recorded already: what expires by itself is
     deleted afterwards."""
     expires_at, deleted_at = conversation.expires_at, conversation.deleted_at
     return (

@@ -99,7 +99,7 @@ class Change:
     act: Callable[[User, Conversation, Values], None]
     say: Callable[[int], str]
     undo: str = ""
-    # Whether nobody sees the conversation's page any more.
+    # True if nobody sees the conversation's page any more.
     is_removal: bool = False
 
 

@@ -72,7 +72,7 @@ def visibility(request: HttpRequest, conversation: Conversation) -> HttpResponse
 
 @post_action(access.get_managed_conversation, refuse)
 def settings_shown(request: HttpRequest, conversation: Conversation) -> HttpResponse:
-    """Whether readers see the system prompts, parameters and tools, too."""
+    """Sets whether readers see the system prompts, parameters and tools, too."""
     are_shown = bool(request.POST.get("shown"))
     actions.set_settings_shown(request.user, conversation, are_shown=are_shown)
     return _shared(request, conversation)

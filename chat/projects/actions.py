@@ -117,7 +117,7 @@ def _checked(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _set_tools(project: Project, tools: Iterable[Any]) -> bool:
-    """Whether that changed anything. Tools of another team, and those that are off, are left out."""
+    """Returns whether that changed anything. Tools of another team, and those that are off, are left out."""
     before = set(project.tools.values_list("pk", flat=True))
     wanted = {tool.pk for tool in tools if tool.team_id == project.team_id and tool.may_be_on}
     project.tools.set(wanted)

@@ -91,7 +91,7 @@ class Joiner:
 
 
 def _waits_at_its_server(call: canonical.ToolCallItem) -> bool:
-    """Whether the next run may have the outcome of the call."""
+    """Returns whether the next run may have the outcome of the call."""
     return bool(call.call_id) and call.status == "pending" and not canonical.is_run_by_client(call)
 
 
@@ -158,7 +158,7 @@ class AnswerStream:
                 return
 
     async def _goes_on(self, end: LogEntry) -> bool:
-        """Whether the answer was only paused and another run continues it, which then becomes the
+        """Returns whether the answer was only paused and another run continues it, which then becomes the
         current one."""
         result = _result_in(end)
         if self._has_sent_end or not answers.has_paused(result):

@@ -294,7 +294,7 @@ class Chat(Program):
 
     @property
     def _has_left(self) -> bool:
-        """Whether the client disconnected before the end. The server closes the connection itself
+        """True if the client disconnected before the end. The server closes the connection itself
         if access ended or the process is shutting down."""
         is_our_doing = bool(self._gone) or process.phase == ProcessPhase.DRAINING
         return not self._is_over and not is_our_doing

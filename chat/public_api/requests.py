@@ -238,7 +238,7 @@ def _no_json() -> ApiError:
 
 
 def _is_sprawling(body: bytes) -> bool:
-    """Whether an unparsed body has too many brackets, commas and strings. The content of strings
+    """Returns whether an unparsed body has too many brackets, commas and strings. The content of strings
     does not count."""
     if _brackets_and_commas(body, 0, len(body)) <= MOST_MARKS:
         return False

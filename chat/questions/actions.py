@@ -71,7 +71,7 @@ def fields_of(question: Question) -> list[Field]:
 
 
 def takes_text(question: Question) -> bool:
-    """Whether free text may be given. It must be possible where nothing else is offered."""
+    """Returns whether free text may be given. It must be possible where nothing else is offered."""
     is_bare = not options_of(question) and not fields_of(question)
     return bool(question.body.get("allow_free_text")) or is_bare
 

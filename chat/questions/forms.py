@@ -84,7 +84,7 @@ class AnswerForm(ReplyForm):
 
     @property
     def is_one_click(self) -> bool:
-        """Whether one click on an option is the whole reply."""
+        """True if one click on an option is the whole reply."""
         return (
             0 < len(self.options) <= MOST_BUTTONS
             and len(self.fields) == 1

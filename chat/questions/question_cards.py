@@ -84,7 +84,7 @@ class QuestionCard:
 
     @property
     def is_shared(self) -> bool:
-        """Whether others can answer, too, so that it helps to say who does."""
+        """True if others can answer, too, so that it helps to say who does."""
         return self.question.is_seen_by_others
 
     @property
@@ -107,7 +107,7 @@ class QuestionCard:
 
     @property
     def names_reader(self) -> bool:
-        """Whether it names a person, who is told the same in other words."""
+        """True if it names a person, who is told the same in other words."""
         return self.claimer is not None
 
     @property

@@ -51,7 +51,7 @@ class ToolCallCard(QuestionCard):
 
     @property
     def is_running(self) -> bool:
-        """Whether it runs, or will as soon as a runner has room: nobody is asked."""
+        """True if it runs, or will as soon as a runner has room: nobody is asked."""
         return self.question.status == QuestionStatus.RUNNING
 
     @property
@@ -114,7 +114,7 @@ class ToolCallCard(QuestionCard):
 
     @property
     def may_always(self) -> bool:
-        """Whether its further calls may be approved in advance."""
+        """True if its further calls may be approved in advance."""
         tool = self.tool_call.tool
         return tool is not None and not tool.is_destructive
 
@@ -137,7 +137,7 @@ class ToolCallCard(QuestionCard):
 
     @property
     def is_edited(self) -> bool:
-        """Whether what runs is not what the model asked for."""
+        """True if what runs is not what the model asked for."""
         return bool(self.tool_call.arguments != (self.question.body.get("arguments") or {}))
 
     @property
@@ -200,7 +200,7 @@ class ToolCallCard(QuestionCard):
 
     @property
     def is_told(self) -> bool:
-        """Whether the answer goes on by itself: it doesn't if somebody has stopped it."""
+        """True if the answer goes on by itself: it doesn't if somebody has stopped it."""
         return self.question.run.stop_requested_at is None
 
     @property

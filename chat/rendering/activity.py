@@ -74,7 +74,7 @@ class Step(Slot):
         self.started_t = event.t
         self.is_readable = event.step in _READABLE_STEPS
         self.is_part = event.family == "deep_think" and event.step.startswith("subtask")
-        # Whether the part is planned but not begun, and how often it was begun.
+        # True if the part is planned but not begun; then how often it was begun.
         self.is_planned = event.step == _PLANNED
         self.attempts = 1
         self.update(event, seq)
@@ -145,7 +145,7 @@ class Step(Slot):
 
 
 def _could_not_read(detail: dict[str, Json]) -> bool:
-    """Whether the server of the page refused it."""
+    """Returns whether the server of the page refused it."""
     told = detail.get("metadata")
     if not isinstance(told, dict):
         return False

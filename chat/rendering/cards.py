@@ -101,7 +101,7 @@ class ArtifactCard(KeptCard):
     def __init__(self, id: str, seq: int) -> None:
         super().__init__(id, seq)
         self.version = 0
-        # Whether this run has all versions.
+        # True if this run has all versions.
         self.is_new = False
         self.language = self.body = ""
         self.changes: tuple[int, int] | None = None

@@ -26,7 +26,7 @@ _ADDRESS = re.compile(r"data:(image/[a-z]+);base64,")
 
 
 def is_picture(media_type: str, data: str) -> bool:
-    """Whether ``data``, base64, may be shown as a picture of this type."""
+    """Returns whether ``data``, base64, may be shown as a picture of this type."""
     is_small = 0 < len(data) <= PICTURE_CHARACTERS
     return media_type in PICTURE_TYPES and is_small and _is_base64(data)
 

@@ -212,7 +212,7 @@ class Answer:
         return below
 
     def has_begun_below_card(self, event: events.MessageDelta) -> bool:
-        """Whether this event, the last one, is the first of its message below a card."""
+        """Returns whether this event, the last one, is the first of its message below a card."""
         part = self._by_item.get((event.choice, event.item))
         return isinstance(part, Text) and part.above is not None and part.opened_seq == self.seq
 
@@ -412,7 +412,7 @@ class Answer:
 
     @property
     def has_words(self) -> bool:
-        """Whether there is any text that could be copied."""
+        """True if there is any text that could be copied."""
         return any(isinstance(part, Text) for part in self._by_item.values())
 
     def phase(self) -> SafeString:

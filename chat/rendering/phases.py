@@ -55,7 +55,7 @@ class PhaseSlot(Slot):
         self.t = 0
 
     def move(self, phase: Phase | None, t: int, seq: int) -> None:
-        """Whether the phase, its figures or the time have changed."""
+        """Marks the card as changed if the phase, its figures or the time have changed."""
         before = self.phase, self._second()
         if phase is None or self.phase is None or phase.word != self.phase.word:
             self.since_t = t
@@ -136,7 +136,7 @@ def _phase_of_step(event: events.ActivityStep) -> Phase:
 
 
 def goes_on(event: EventBase, phase: Phase | None) -> bool:
-    """Whether the phase stays: it names the step that began last, and of several steps at once one may end
+    """Returns whether the phase stays: it names the step that began last, and of several steps at once one may end
     before the others."""
     is_news = isinstance(event, events.ActivityStep) and event.phase not in ("start", "progress")
     return is_news and phase is not None and phase.word in (_WORKING, _SEARCHING, _READING)

@@ -18,7 +18,7 @@ _LONGEST = 1024
 
 
 def is_safe_link(url: str) -> bool:
-    """Whether the address may be a link: absolute web and mail addresses only."""
+    """Returns whether the address may be a link: absolute web and mail addresses only."""
     return _SAFE_LINK.match(url) is not None
 
 

@@ -42,7 +42,7 @@ class Text(Entry):
         super().__init__(id, seq)
         self.phase = ""
         self.is_open = True
-        # Whether a card follows this text. The next words are a text of their own below it.
+        # True if a card follows this text. The next words are a text of their own below it.
         self.is_above_card = False
         # The part of the same message above a card, and where in the message this part begins.
         self.above: Text | None = None
@@ -69,7 +69,7 @@ class Text(Entry):
             self.flow.finish(seq)
 
     def can_part(self, text: str) -> bool:
-        """Whether ``text`` can follow as a text of its own: not within a sentence or code."""
+        """Returns whether ``text`` can follow as a text of its own: not within a sentence or code."""
         if self.flow.is_in_code or not self._last_character:
             return False
         return text.startswith("\n") or self._last_character in _SENTENCE_ENDS

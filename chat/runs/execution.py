@@ -116,7 +116,7 @@ class Execution:
         self._wanted_end: Cause | None = None
         self._is_lost = False
         self._sent_at = 0.0
-        # Whether the upstream may be working on the request. False again after a refusal.
+        # True if the upstream may be working on the request. False again after a refusal.
         self._may_be_accepted = False
         # When the connection to the upstream was closed because somebody stopped the run.
         self._stopped_at: datetime | None = None

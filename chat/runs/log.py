@@ -55,7 +55,7 @@ class RunLog:
         # Counts of what the upstream has sent and the log has written.
         self.received_deltas = 0
         self.received_bytes = 0
-        # Whether the times of the first event and the first token are known.
+        # True if the times of the first event and the first token are known.
         self.has_begun = False
         # Called right before a commit: the reader adds what it has received.
         self.drain_source: Callable[[], None] = nothing
@@ -137,7 +137,7 @@ class RunLog:
 
     @property
     def has_room(self) -> bool:
-        """Whether `room` would return at once."""
+        """True if `room` would return at once."""
         return self._budget.has_room and not self._pump.done()
 
     async def room(self) -> None:

@@ -263,7 +263,7 @@ class _Log:
         self._run_id = run_id
         self._run_pk = new_run_pk
         self._threads = threads
-        # Whether there may be more than fits into one step.
+        # True if there may be more than fits into one step.
         self.is_behind = new_run_pk is None
 
     async def read(self, after: int) -> NewEntries:

@@ -136,7 +136,7 @@ _TEXT_ITEMS = (canonical.MessageItem, canonical.ReasoningItem)
 
 
 def is_short(result: Result) -> bool:
-    """Whether an answer is nothing but a short text, so that `prepare_outcome` takes no time and no
+    """Returns whether an answer is nothing but a short text, so that `prepare_outcome` takes no time and no
     statement."""
     room = SHORT_CHARACTERS
     for item in result.output:

@@ -28,7 +28,7 @@ REST_SECONDS = 5.0
 
 
 def has_async_writer() -> bool:
-    """Whether commits may use it: the server is PostgreSQL, and prepared statements are allowed."""
+    """Returns whether commits may use it: the server is PostgreSQL, and prepared statements are allowed."""
     return connections[DEFAULT_DB_ALIAS].vendor == "postgresql" and settings.DATABASE_PREPARED
 
 
@@ -47,7 +47,7 @@ class AsyncSegmentWriter:
 
     @property
     def is_usable(self) -> bool:
-        """Whether it has not failed recently."""
+        """True if it has not failed recently."""
         return self._failed_at is None or _now() - self._failed_at >= REST_SECONDS
 
     async def first_column(self, text: str, values: Sequence[object]) -> list[int]:

@@ -328,7 +328,7 @@ def _answer_turn(run: _Run, following: _Run | None, upstream: Upstream) -> Assis
 
 
 def _is_native(run: _Run, upstream: Upstream) -> bool:
-    """Whether the same server wrote it, in the dialect that is used with it now. Runs of earlier
+    """Returns whether the same server wrote it, in the dialect that is used with it now. Runs of earlier
     versions do not store their dialect."""
     return run.upstream_id == upstream.pk and run.dialect in ("", upstream.dialect)
 

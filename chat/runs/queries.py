@@ -10,7 +10,7 @@ from __future__ import annotations
 
 # --- the queue -------------------------------------------------------------------------------------
 
-# Whether any run is queued, and whether any server is to be told when its runs have ended.
+# Two columns: any run is queued, and any server is to be told when its runs have ended.
 HAS_QUEUED = """
     SELECT EXISTS (SELECT 1 FROM chat_run WHERE status = 'queued'),
         EXISTS (SELECT 1 FROM chat_upstream WHERE is_draining)

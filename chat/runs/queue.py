@@ -152,7 +152,7 @@ _free_places: Prepared[Any] = Prepared(
 
 
 def has_spare_place(server: Upstream) -> bool:
-    """Whether the server has a free place that no queued run waits for. Call it in a transaction that has
+    """Returns whether the server has a free place that no queued run waits for. Call it in a transaction that has
     locked the server's row, as a claim does."""
     runs = Run.objects.filter(upstream=server)
     if server.is_draining or runs.filter(status=RunStatus.QUEUED).exists():

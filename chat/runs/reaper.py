@@ -73,7 +73,7 @@ class ClockGuard:
         return now >= self._judges_from and self._is_steady(now, database_time)
 
     def _is_steady(self, now: float, database_time: datetime) -> bool:
-        """Whether the database has answered recently, and its clock agrees with this process's."""
+        """Returns whether the database has answered recently, and its clock agrees with this process's."""
         passed = now - self._noted_at
         if passed > settings.LEASE_SECONDS / 2:
             return False
@@ -131,7 +131,7 @@ def lost_runners(
 
 
 def _is_gone(runner: Runner) -> bool:
-    """Whether its process has certainly ended. For another container or machine with the same host name
+    """Returns whether its process has certainly ended. For another container or machine with the same host name
     this is unknown, and the heartbeat decides."""
     try:
         was_here = runner.boot.rpartition(":")[0] == place()
@@ -144,7 +144,7 @@ def _is_gone(runner: Runner) -> bool:
 
 
 def _exists(pid: int) -> bool:
-    """Whether the process exists; /proc may hide those of other users."""
+    """Returns whether the process exists; /proc may hide those of other users."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -143,21 +143,21 @@ class Runner:
         self._seen = SeenEvents(self._threads)
         # The claim that is in progress. It is not cancelled, because it may have marked a run as sent.
         self._claiming: asyncio.Task[None] | None = None
-        # Whether the last claim has left runs in the queue.
+        # True if the last claim has left runs in the queue.
         self._has_left = True
-        # Whether the last look at the own runs has found one that is not executed.
+        # True if the last look at the own runs has found one that is not executed.
         self._may_have_strays = False
         self._clock_guard = reaper.ClockGuard()
         _runners.add(self)
 
     @property
     def has_started(self) -> bool:
-        """Whether it has begun to claim runs."""
+        """True if it has begun to claim runs."""
         return bool(self._tasks)
 
     @property
     def is_draining(self) -> bool:
-        """Whether it claims nothing more because it is to stop."""
+        """True if it claims nothing more because it is to stop."""
         return self._is_draining
 
     @property

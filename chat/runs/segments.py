@@ -119,7 +119,7 @@ def _forget_values(size_bytes: int) -> None:
 
 
 def _is_one_statement(writes: Sequence[SegmentWrite]) -> bool:
-    """Whether everything fits into one statement, which is a transaction by itself."""
+    """Returns whether everything fits into one statement, which is a transaction by itself."""
     if connection.vendor != "postgresql":
         return False
     if any(write.is_end for write in writes):
@@ -128,12 +128,12 @@ def _is_one_statement(writes: Sequence[SegmentWrite]) -> bool:
 
 
 def is_plain_end(write: SegmentWrite) -> bool:
-    """Whether `end_statement` can express this end."""
+    """Returns whether `end_statement` can express this end."""
     return write.is_end and not _has_consequences(write)
 
 
 def is_plain(writes: Sequence[SegmentWrite]) -> bool:
-    """Whether `statement` can express all of these writes."""
+    """Returns whether `statement` can express all of these writes."""
     return not any(write.is_end or write.columns.keys() - TIMES for write in writes)
 
 

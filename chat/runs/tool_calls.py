@@ -57,12 +57,12 @@ def running_questions() -> QuerySet[Question]:
 
 
 def is_live_run() -> Q:
-    """Whether a run is queued or executed, or its tools run."""
+    """The condition that a run is queued or executed, or that its tools run."""
     return Q(status__in=LIVE_STATUSES) | Q(Exists(running_questions().filter(run=OuterRef("pk"))))
 
 
 def is_live(message: Any) -> Q:
-    """Whether the answer with this key (a value, a placeholder or an outer column) is queued or being
+    """The condition that the answer with this key (a value, a placeholder or an outer column) is queued or being
     written, or runs tools."""
     runs = Run.objects.filter(message=message, status__in=LIVE_STATUSES)
     return Q(Exists(runs)) | Q(Exists(running_questions().filter(run__message=message)))

@@ -247,7 +247,7 @@ def by_relevance(keys: Sequence[int], query: Query) -> list[int]:
 
 
 def is_slow(query: Query, *, are_few: bool) -> bool:
-    """Whether rows must be read that the query does not find. PostgreSQL's index has no positions, so
+    """Returns whether rows must be read that the query does not find. PostgreSQL's index has no positions, so
     it compares all rows that have the words of a phrase."""
     is_phrase = any(len(phrase.tokens) > 1 for phrase in query.wanted)
     return connection.vendor == "postgresql" and is_phrase and not are_few

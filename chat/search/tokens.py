@@ -120,7 +120,7 @@ class Query:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it asks for nothing: neither words nor filters."""
+        """True if it asks for nothing: neither words nor filters."""
         return not (self.wanted or self.filters)
 
     @property
@@ -174,7 +174,7 @@ def name_key(name: str) -> str:
 @dataclass(slots=True)
 class _Reading:
     words: list[str] = field(default_factory=list)
-    # Whether a space follows the last word, which then is no prefix.
+    # True if a space follows the last word, which then is no prefix.
     is_closed: bool = False
     wanted: list[Phrase] = field(default_factory=list)
     excluded: list[Phrase] = field(default_factory=list)
@@ -243,7 +243,7 @@ def _phrase(text: str, *, is_prefix: bool) -> Phrase | None:
 
 
 def _filter(reading: _Reading, name: str, value: str, *, is_excluded: bool) -> bool:
-    """Whether ``name:`` is an operator. One that can't be understood, or is excluded, is noted."""
+    """Returns whether ``name:`` is an operator. One that can't be understood, or is excluded, is noted."""
     if name not in OPERATORS:
         return False
     value = value.strip()

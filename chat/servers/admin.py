@@ -22,7 +22,7 @@ from chat.web.tags import when
 
 
 def has_failed(upstream: Upstream) -> bool:
-    """Whether a step of the last connection test failed."""
+    """Returns whether a step of the last connection test failed."""
     return any(step.get("state") == "failed" for step in upstream.probe)
 
 

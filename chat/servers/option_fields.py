@@ -133,7 +133,7 @@ def as_initial(option: Parameter, value: object) -> object:
 
 
 def is_prefilled(option: Parameter) -> bool:
-    """Whether the field shows the default itself; in a list the first entry stands for it."""
+    """Returns whether the field shows the default itself; in a list the first entry stands for it."""
     return option.kind not in ("choice", "boolean")
 
 

@@ -113,7 +113,7 @@ def _has_expired(room: Conversation) -> bool:
 
 
 def _claim(request: TitleRequest, setting: TitleSetting) -> bool:
-    """Whether this process claimed it. The server's row is locked as by a claim of runs, so that both
+    """Returns whether this process claimed it. The server's row is locked as by a claim of runs, so that both
     together keep its limit."""
     with transaction.atomic():
         rows = Upstream.objects.select_for_update(no_key=True).filter(pk=setting.upstream_id)

@@ -108,7 +108,7 @@ def choose(
 
 
 def may_always_allow(call: ToolCall) -> bool:
-    """Whether "always in this conversation" can be chosen."""
+    """Returns whether "always in this conversation" can be chosen."""
     return call.tool is not None and not call.tool.is_destructive
 
 

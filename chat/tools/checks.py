@@ -1,4 +1,4 @@
-"""Whether a call may be made now: its tool, its conversation, and the rules, as the database has them.
+"""The check whether a call may be made now: its tool, its conversation, and the rules, as the database has them.
 
 It is asked when the call is made, when the runner starts it, and once more right before it is sent.
 """
@@ -100,7 +100,7 @@ def _decide_approved(call: ToolCall, conversation: Conversation) -> Decision:
 
 
 def is_private_to(person: User | None, conversation: Conversation) -> bool:
-    """Whether nobody else reads the conversation."""
+    """Returns whether nobody else reads the conversation."""
     is_owner = person is not None and person.pk == conversation.owner_id
     return is_owner and not access.is_seen_by_others(conversation)
 

@@ -160,13 +160,13 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
 
 
 def _has_place(call: ToolCall) -> bool:
-    """Whether the answer may have one more call at once."""
+    """Returns whether the answer may have one more call at once."""
     running = ToolCall.objects.filter(status=CallStatus.RUNNING, question__run=call.question.run_id)
     return running.count() < settings.TOOL_CALLS_AT_ONCE
 
 
 def _is_allowed_still(call: ToolCall) -> bool:
-    """Whether the call may be made right now. If not, it is refused, or waits for an approval. Call it in the
+    """Returns whether the call may be made right now. If not, it is refused, or waits for an approval. Call it in the
     transaction that checks or makes the claim."""
     decision = checks.decide_at_call(call)
     if decision.verdict == Verdict.RUN:
@@ -311,6 +311,6 @@ def settle_restored() -> int:
 
 
 def has_work() -> bool:
-    """Whether any call is queued or running."""
+    """Returns whether any call is queued or running."""
     busy = (CallStatus.QUEUED, CallStatus.RUNNING)
     return ToolCall.objects.filter(status__in=busy).exists()

@@ -168,6 +168,6 @@ def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
 
 
 def may_repeat(pk: int) -> bool:
-    """Whether a call that may have run may be made once more by itself."""
+    """Returns whether a call that may have run may be made once more by itself."""
     is_harmless = Q(tool__is_read_only=True) | Q(tool__is_idempotent=True)
     return ToolCall.objects.filter(is_harmless, pk=pk).exists()

@@ -182,7 +182,7 @@ class ToolForm(forms.Form):
 
     @property
     def has_lost_headers(self) -> bool:
-        """Whether the refused form had headers, which have to be entered again."""
+        """True if the refused form had headers, which have to be entered again."""
         return self.is_bound and bool(self.data.get("headers"))
 
     @property

@@ -94,7 +94,7 @@ def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
 
 
 def _is_ours(tool: Tool | None, name: str, offered: set[str]) -> bool:
-    """Whether the call is decided about here. A tool that people answer is theirs as long as it is on, and
+    """Returns whether the call is decided about here. A tool that people answer is theirs as long as it is on, and
     so is a call of an answer that was offered no tools at all."""
     if tool is not None and tool.runs_here:
         return True
@@ -183,7 +183,7 @@ class _Allowance:
         return self._left >= 0
 
     def has_rounds(self) -> bool:
-        """Whether it may go on by itself after this round."""
+        """Returns whether it may go on by itself after this round."""
         return self._rounds_of(self._calls()) < settings.TOOL_ROUNDS
 
     def _calls(self) -> QuerySet[ToolCall]:

@@ -54,7 +54,7 @@ def check_address(text: str) -> str:
 
 
 def is_of_protocol(name: str) -> bool:
-    """Whether a request to an MCP server sets the header with this name, in small letters, itself."""
+    """Returns whether a request to an MCP server sets the header with this name, in small letters, itself."""
     return name in _RESERVED or name.startswith(_OF_THE_PROTOCOL)
 
 

@@ -126,7 +126,7 @@ def is_gone(tool: Tool) -> bool:
 
 
 def is_changed(tool: Tool) -> bool:
-    """Whether the server defines the tool in another way than when somebody switched it on."""
+    """Returns whether the server defines the tool in another way than when somebody switched it on."""
     return tool.offered is not None and not is_gone(tool)
 
 

@@ -13,7 +13,7 @@ register = template.Library()
 
 @register.simple_tag
 def manages_tool_servers(user: User) -> bool:
-    """Whether the person manages the tool servers of a team without being an administrator."""
+    """Returns whether the person manages the tool servers of a team without being an administrator."""
     if not settings.TEAM_TOOL_SERVERS or user.is_staff:
         return False
     return access.managed_teams(user).exists()

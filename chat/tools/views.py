@@ -30,7 +30,7 @@ from chat.web.tool_words import how_it_runs, icon_of
 class ToolRow:
     tool: Tool
     team: Team
-    # Whether the reader may change the tool.
+    # True if the reader may change the tool.
     may_manage: bool
 
     @property

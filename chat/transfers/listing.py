@@ -56,7 +56,7 @@ class JobRow:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the person is to decide about the import."""
+        """True if the person is to decide about the import."""
         return self.job.kind == JobKind.CHECK and self.job.status == JobStatus.DONE
 
     @property
@@ -155,7 +155,7 @@ class JobList:
 
     @property
     def is_active(self) -> bool:
-        """Whether it changes by itself."""
+        """True if it changes by itself."""
         return any(row.job.is_active for row in self.rows)
 
 

@@ -26,7 +26,7 @@ class ShownRevision(NamedTuple):
 
 
 def is_unread(person: Any) -> ExpressionWrapper:
-    """Whether a conversation has news that this person has not seen, as a column of a query of conversations.
+    """The column of a query of conversations that tells whether one has news that this person has not seen.
     The person is a user or a placeholder, as in `chat.access`."""
     read = ReadMark.objects.filter(user=person, conversation=OuterRef("pk"))
     since = User.objects.filter(pk=getattr(person, "pk", person))

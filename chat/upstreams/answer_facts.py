@@ -66,7 +66,7 @@ def _by_label(label: str) -> Shape:
 
 
 def _is_field(text: bytes) -> bool:
-    """Whether this is a comment, or a field's name with what must follow it."""
+    """Returns whether this is a comment, or a field's name with what must follow it."""
     if text.startswith(b":"):
         return True
     return any(text.startswith((field + b":", field + b"\n", field + b"\r")) for field in _FIELDS)

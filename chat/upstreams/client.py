@@ -366,7 +366,7 @@ def _build(
 
 
 def _is_sendable(value: str) -> bool:
-    """Whether the value can be in a header. Libraries would quote it in their error."""
+    """Returns whether the value can be in a header. Libraries would quote it in their error."""
     return value.isascii() and value.isprintable() and value == value.strip()
 
 

@@ -126,7 +126,7 @@ class CorrectionSearch:
     async def _works(
         self, base_url: str, key: str = "", options: Mapping[str, object] | None = None
     ) -> bool:
-        """Whether the server answers. A server that asks for a key counts, too, except at another
+        """Returns whether the server answers. A server that asks for a key counts, too, except at another
         port, where it may be any web server."""
         try:
             return bool(

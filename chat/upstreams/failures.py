@@ -220,7 +220,7 @@ def error_of(exception: BaseException, *, has_output: bool) -> ErrorInfo:
 
 
 def was_never_sent(exception: BaseException) -> bool:
-    """Whether no byte of the request was sent."""
+    """Returns whether no byte of the request was sent."""
     return isinstance(
         exception,
         httpx.ConnectError

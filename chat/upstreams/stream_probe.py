@@ -78,7 +78,7 @@ class ProbeObservation:
 
     @property
     def is_lump(self) -> bool | None:
-        """Whether everything came at once; ``None`` if there was too little."""
+        """True if everything came at once; ``None`` if there was too little."""
         if self.deltas < 5:
             return None
         return self.reads_with_deltas == 1

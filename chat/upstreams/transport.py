@@ -493,7 +493,7 @@ class WireExchange(asyncio.Protocol):
             self._finish()
 
     def _read_framing(self) -> bool:
-        """Whether the response itself says where it ends."""
+        """Returns whether the response itself says where it ends."""
         lengths = [value for name, value in self.headers if name.lower() == b"content-length"]
         codings = [value for name, value in self.headers if name.lower() == b"transfer-encoding"]
         if codings and (lengths or [coding.lower() for coding in codings] != [b"chunked"]):

@@ -26,7 +26,7 @@ SUFFIXES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "ima
 
 
 def may_be_shown(facts: PictureFacts | None) -> bool:
-    """Whether a browser may show this as a picture."""
+    """Returns whether a browser may show this as a picture."""
     return facts is not None and facts.has_at_most(settings.PICTURE_PIXELS)
 
 

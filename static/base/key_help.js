@@ -7,7 +7,7 @@ const isApple = /Mac|iPhone|iPad/.test(navigator.platform);
 
 let isOnHere = true;  // where nothing can be stored
 
-/* Whether keys without Ctrl or Cmd act. */
+/* Returns whether keys without Ctrl or Cmd act. */
 export function areSingleKeysOn() {
   const stored = ofBrowser.get(STORED);
   return stored === null ? isOnHere : stored !== "off";

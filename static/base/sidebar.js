@@ -1,4 +1,4 @@
-/* Whether the sidebar stands beside the page: remembered, and known before anything is drawn.
+/* The state of the sidebar, which may stand beside the page: remembered, and known before anything is drawn.
    On a phone it is a drawer, which needs no script. */
 (() => {
   "use strict";

@@ -9,7 +9,7 @@ const turns = () => [...document.querySelectorAll("#turns > .turn")];
 const focused = () => document.activeElement?.closest?.("#turns > .turn") ?? null;
 const newestAnswer = () => turns().findLast(turn => turn.matches(".answer-turn"));
 
-/* Whether there is one. */
+/* Focuses the turn; returns whether there is one. */
 function focus(turn) {
   if (!turn) return false;
   turn.tabIndex = -1;

@@ -19,6 +19,6 @@ export async function* messagesOf(response) {
   }
 }
 
-/* Whether this is a stream of ours, and not a sign-in page, an error, or an answer of some proxy. */
+/* Returns whether this is a stream of ours, and not a sign-in page, an error, or an answer of some proxy. */
 export const isStream = response =>
   response.ok && (response.headers.get("Content-Type") ?? "").startsWith("text/event-stream");

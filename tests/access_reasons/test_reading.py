@@ -76,7 +76,7 @@ def shown(page: str) -> list[str]:
 
 
 def asks(client: Client, url: str, room: Conversation) -> bool:
-    """Whether the page leads to the one that asks for a reason, which shows nothing."""
+    """Returns whether the page leads to the one that asks for a reason, which shows nothing."""
     response = client.get(url)
     if response.status_code != 302:
         return False

@@ -25,7 +25,7 @@ IS_STILL = """async () => {
 }"""
 # Without spaces: there are none between blocks that are elements.
 TEXT = "() => document.querySelector('#turns .answer .flow').textContent.replace(/\\s+/g, '')"
-# Whether a paragraph with this text is rendered.
+# A script that returns whether a paragraph with this text is rendered.
 SHOWN = """text => {
   const all = [...document.querySelectorAll("#turns .answer .blocks > p")];
   return all.some(each => each.textContent.includes(text) && each.checkVisibility({contentVisibilityAuto: true}));

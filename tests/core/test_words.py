@@ -5,7 +5,7 @@ ROOT = Path(__file__).parents[2]
 # A comment or docstring that begins with one of these leaves the reader to find what it is about.
 FRAGMENT = (
     r"(?:And|Behind|Beside|But|Elsewhere|Enough|Neither|Nor|Not|Of|Otherwise|So many|So much|Such|"
-    r"Than|Then|Those|What|Which|Who|Whoever|Whom|Whose)\b"
+    r"Than|Then|Those|What|Whether|Which|Who|Whoever|Whom|Whose)\b"
 )
 DOCSTRING = re.compile(rf'\s*"""{FRAGMENT}')
 COMMENT = re.compile(rf"(?:\s*|.*  )# {FRAGMENT}")

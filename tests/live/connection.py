@@ -202,7 +202,7 @@ class LivePage(Connection):
             self.apply(message)
 
     def apply(self, frame: dict[str, Any]) -> bool:
-        """Whether the frame was meant for the page as it is."""
+        """Returns whether the frame was meant for the page as it is."""
         run = UUID(frame["run"])
         is_misplaced = not frame["replaces"] and frame["after"] != self.cursors[run][0]
         if is_misplaced and run in self._rendered_anew:

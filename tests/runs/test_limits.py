@@ -275,7 +275,7 @@ async def test_endless_arguments_fail_only_their_call(
 
 
 def has_read(run: Run, script: Script) -> bool:
-    """Whether what the script sends has been read: text shows in the log."""
+    """Returns whether what the script sends has been read: text shows in the log."""
     has_text = any(isinstance(step, Gate) for step in script.steps)
     return not has_text or RunSegment.objects.filter(run=run).exists()
 

@@ -61,7 +61,7 @@ def may_read(user: User, record: object) -> bool:
 
 
 def sees(user: User, project: Project | None) -> bool:
-    """Whether the project is one of this user's."""
+    """Returns whether the project is one of this user's."""
     if project is None:
         return False
     member = Membership.objects.filter(user=user, team=project.team).first()

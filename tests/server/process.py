@@ -63,7 +63,7 @@ class Process:
         assert self.request("GET", f"/advance?{seconds}")[0] == 200
 
     def cuts_unread(self, raw: socket.socket) -> bool:
-        """Whether the connection is cut once nothing was read from it for 61 seconds.
+        """Returns whether the connection is cut once nothing was read from it for 61 seconds.
 
         The kernel may still move a little from one buffer to the next after a first skip, and the
         wait begins anew with that: so the clock is moved until nothing moves.
@@ -164,7 +164,7 @@ def is_cut(raw: socket.socket) -> bool:
 
 
 def is_reset(raw: socket.socket, seconds: float = SOON_SECONDS) -> bool:
-    """Whether the server cuts the connection; does not read from it."""
+    """Returns whether the server cuts the connection; does not read from it."""
     poll = select.poll()
     poll.register(raw, 0)
     return bool(poll.poll(seconds * 1000))

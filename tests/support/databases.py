@@ -48,7 +48,7 @@ def run_folder() -> Path:
 
 
 def has_run_folder() -> bool:
-    """Whether this process, or one that started it, runs tests."""
+    """Returns whether this process, or one that started it, runs tests."""
     return _RUN_FOLDER in os.environ
 
 

@@ -117,7 +117,7 @@ class Visitor:
 
     @property
     def is_too_wide(self) -> bool:
-        """Whether the page can be scrolled sideways."""
+        """True if the page can be scrolled sideways."""
         return bool(self.page.evaluate(OVERFLOW) > 0)
 
     def state(self) -> Any:

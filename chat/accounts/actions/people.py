@@ -195,7 +195,7 @@ def find_invitation(token: str) -> Invitation | None:
 
 
 def _is_good(invitation: Invitation) -> bool:
-    """Whether it is open, and the person who invited could still do so: active, and with the right
+    """Returns whether it is open, and the person who invited could still do so: active, and with the right
     to give this role."""
     inviter = invitation.invited_by
     return (

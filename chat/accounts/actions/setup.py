@@ -33,7 +33,7 @@ def setup_link() -> str | None:
 
 
 def is_setup_token(token: str) -> bool:
-    """Whether set-up is open and this is its token. The comparison takes constant time."""
+    """Returns whether set-up is open and this is its token. The comparison takes constant time."""
     same = hmac.compare_digest(_token().encode(), token.encode("utf-8", "surrogatepass"))
     return same and needs_setup()
 

@@ -152,7 +152,7 @@ def edit(request: HttpRequest, message: Message) -> HttpResponse:
 
 
 def _stands_beside(run: Run, message: Message) -> bool:
-    """Whether the run answers a version of this message."""
+    """Returns whether the run answers a version of this message."""
     question = run.message.parent
     return question is not None and question.parent_id == message.parent_id
 

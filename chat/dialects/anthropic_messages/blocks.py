@@ -111,7 +111,7 @@ class ContentBlock:
     text_member: ClassVar[str] = ""
     # The item with the block's text, if it has one.
     item: Item | None = None
-    # Whether the block can be sent back; some are complete in their start.
+    # True if the block can be sent back; some are complete in their start.
     is_whole = False
 
     def __init__(self, answer: AnswerState, data: JsonObject) -> None:
@@ -125,7 +125,7 @@ class ContentBlock:
         """Reports the block, and what its start already contained."""
 
     def continues(self, resting: "TextBlock") -> bool:
-        """Whether this block continues the text of the block before."""
+        """Returns whether this block continues the text of the block before."""
         return False
 
     def add(self, content: str) -> None:

@@ -94,7 +94,7 @@ def _first_of_last_answer(prompt: Prompt) -> int:
 
 
 def _is_paused(prompt: Prompt) -> bool:
-    """Whether the last answer is sent back unchanged, for its own upstream to continue."""
+    """Returns whether the last answer is sent back unchanged, for its own upstream to continue."""
     last = prompt.turns[-1] if prompt.turns else None
     if not isinstance(last, AssistantTurn) or _native_of(last) is None:
         return False
@@ -257,7 +257,7 @@ def tools_named_in(messages: list[JsonObject]) -> list[str]:
 
 
 def is_loop_without_thinking(messages: list[JsonObject]) -> bool:
-    """Whether results are due to an answer without reasoning; the API then accepts no reasoning."""
+    """Returns whether results are due to an answer without reasoning; the API then accepts no reasoning."""
     if len(messages) < 2 or messages[-1]["content"][0]["type"] != "tool_result":
         return False
     return messages[-2]["content"][0]["type"] not in THINKING

@@ -78,7 +78,7 @@ class LmStudioParser(StreamParser):
         self._without_arguments: dict[str, deque[Call]] = {}
         self._without_result: dict[str, deque[Call]] = {}
         self._final: JsonObject | None = None
-        # Whether the answer began without ``chat.start``, which names the model.
+        # True if the answer began without ``chat.start``, which names the model.
         self._is_model_unknown = False
         # Set once an event of our own stream was seen.
         self._relay: Relay | None = None

@@ -40,7 +40,7 @@ class OpenAiChatDialect(Dialect):
     takes_parts = frozenset({Text, Image})
     path: ClassVar[str] = "/chat/completions"
     parser_type: ClassVar[type[OpenAiChatParser]] = OpenAiChatParser
-    # Whether llama.cpp is asked how much of the prompt it has read.
+    # True if llama.cpp is asked how much of the prompt it has read.
     reports_progress: ClassVar[bool] = True
     parameters: ClassVar[tuple[Parameter, ...]] = _DECLARED.parameters
     options: ClassVar[tuple[Parameter, ...]] = _DECLARED.options

@@ -112,7 +112,7 @@ def _answer(turn: AssistantTurn, options: Values) -> list[JsonObject]:
 
 
 def _is_turn(native: JsonObject) -> bool:
-    """Whether this turn is one of chat completions, not of another API of the server."""
+    """Returns whether this turn is one of chat completions, not of another API of the server."""
     content = native.get("content")
     is_text = content is None or isinstance(content, str | list)
     return native.get("role") == "assistant" and is_text

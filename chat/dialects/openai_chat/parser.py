@@ -117,10 +117,10 @@ class OpenAiChatParser(StreamParser):
     ``delta_of`` and ``read_chunk``.
     """
 
-    # Whether a stream that ends after its finish reason is incomplete.
+    # True if a stream that ends after its finish reason is incomplete.
     needs_done: ClassVar[bool] = True
     has_fast_path: ClassVar[bool] = True
-    # Whether each choice keeps its text in the upstream's own form.
+    # True if each choice keeps its text in the upstream's own form.
     looks_back: ClassVar[bool] = False
     # The members of a choice that contain its text.
     text_members: ClassVar[frozenset[str]] = frozenset(("delta", "message"))

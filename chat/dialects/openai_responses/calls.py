@@ -32,12 +32,12 @@ class CallState(OutputItem):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether we have to run the call, and can."""
+        """True if we have to run the call, and can."""
         return self._is_left_to_us() and self.is_answerable
 
     @property
     def is_unanswerable(self) -> bool:
-        """Whether we would have to run it, and nobody here can."""
+        """True if we would have to run it, and nobody here can."""
         return self._is_left_to_us() and not self.is_answerable
 
     def _is_left_to_us(self) -> bool:
@@ -48,7 +48,7 @@ class CallState(OutputItem):
 
     @property
     def is_answerable(self) -> bool:
-        """Whether a person can give the result as text."""
+        """True if a person can give the result as text."""
         return True
 
     # --- for subclasses --------------------------------------------------------------------
@@ -198,7 +198,7 @@ class CallState(OutputItem):
             self.tracker.fail_call(call, reason)
 
     def has_call_id_of(self, item: JsonObject) -> bool:
-        """Whether an item is this call with another item id."""
+        """Returns whether an item is this call with another item id."""
         own, given = self.call and self.call.call_id, text_of(item, "call_id")
         return not own or not given or own == given
 

@@ -208,7 +208,7 @@ def _housekeeping(
 
 
 def _is_about_history(prompt: Prompt, error: ErrorInfo, text: str) -> bool:
-    """Whether the server has lost the answer to continue from, or wants a result that nobody
+    """Returns whether the server has lost the answer to continue from, or wants a result that nobody
     has."""
     if error.status not in (400, 404):
         return False

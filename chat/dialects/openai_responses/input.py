@@ -150,7 +150,7 @@ def _may_go_back(item: JsonObject, answered: set[str], replied: set[str]) -> boo
 
 
 def _is_hosted(item: JsonObject) -> bool:
-    """Whether the server has run this call itself."""
+    """Returns whether the server has run this call itself."""
     environment = text_of(object_of(item, "environment"), "type")
     return item["type"] == "shell_call" and environment != "local"
 

@@ -55,7 +55,7 @@ class OutputItem:
     adds only what is missing) and ``on_end``.
     """
 
-    # Whether its announcement is complete already.
+    # True if its announcement is complete already.
     is_announced_whole = False
 
     def __init__(self, around: Surroundings, kind: str, identity: str, index: int | None) -> None:
@@ -64,7 +64,7 @@ class OutputItem:
         self.id = identity
         self.index = index
         self.is_done = False
-        # Whether an item of the object at the end was matched with this one.
+        # True if an item of the object at the end was matched with this one.
         self.is_matched = False
         self._wire: JsonObject = {}
         self._has_ended = False
@@ -117,7 +117,7 @@ class OutputItem:
         return {**self._wire, "type": self.kind, **grown}
 
     def agrees_with(self, item: JsonObject) -> bool:
-        """Whether an item of the same type could be this one with another id."""
+        """Returns whether an item of the same type could be this one with another id."""
         return True
 
     def step(self, family: str, step: str, phase: Phase, label: str, detail: Json = None) -> None:
@@ -176,7 +176,7 @@ class MessageState(OutputItem):
 
     @property
     def is_plain(self) -> bool:
-        """Whether a delta is only text of the open message."""
+        """True if a delta is only text of the open message."""
         item = self.message
         return item is not None and item.is_open and self._splitter.is_transparent
 

@@ -372,7 +372,7 @@ _END_STATUSES = frozenset(("completed", "incomplete", "failed", "cancelled"))
 
 
 def _is_response(data: JsonObject) -> bool:
-    """Whether this is the response object, not an event about it."""
+    """Returns whether this is the response object, not an event about it."""
     return isinstance(data.get("output"), list) or data.get("object") == "response"
 
 

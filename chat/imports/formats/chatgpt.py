@@ -269,7 +269,7 @@ def _with_old_links(text: str, metadata: JsonObject) -> str:
 
 
 def _is_plain(label: str, address: str) -> bool:
-    """Whether they can be in a link of Markdown without changing its structure."""
+    """Returns whether they can be in a link of Markdown without changing its structure."""
     return not any(each in label for each in "[]\n") and not any(
         each in address for each in "<>\n "
     )

@@ -83,7 +83,7 @@ def _detach(document: form.Export, contents: dict[str, bytes]) -> list[str]:
 
 
 def _as_picture(file: form.File, body: bytes) -> bool:
-    """Whether the file can be attached to a message; its media type becomes that of its bytes."""
+    """Returns whether the file can be attached to a message; its media type becomes that of its bytes."""
     limits = current()
     facts = read_picture(body) if len(body) <= limits.picture_bytes else None
     if facts is None or not facts.has_at_most(limits.picture_pixels):

@@ -116,7 +116,7 @@ def decode(parser: Parser, chunks: Iterator[bytes], fold: Fold) -> Iterator[Even
 
 
 def _sniff(chunks: Iterator[bytes]) -> tuple[bool, Iterator[bytes]]:
-    """Whether the first byte that is not whitespace opens an object; and all the chunks."""
+    """Returns whether the first byte that is not whitespace opens an object, and all the chunks."""
     read: list[bytes] = []
     start = b""
     for chunk in chunks:

@@ -178,7 +178,7 @@ class OpenBlock:
             self.next_short_search = int(self.length * GROWTH)
 
     def may_end(self, line: str, is_after_blank: bool) -> bool:
-        """Whether a line looks like the beginning of another block. A wrong no only delays."""
+        """Returns whether a line looks like the beginning of another block. A wrong no only delays."""
         if not line or line.isspace():
             return False
         if self.kind in ("bullet_list_open", "ordered_list_open"):

@@ -70,7 +70,7 @@ class Flow(Part):
     """The element that holds one growing Markdown text, up to ``limit`` characters of it; without
     one, as much as a page shows."""
 
-    # Whether a file with the text of the whole answer has this text in it.
+    # True if a file with the text of the whole answer has this text in it.
     is_in_download = True
 
     def __init__(self, item_id: str, seq: int, limit: int = 0) -> None:
@@ -81,7 +81,7 @@ class Flow(Part):
         self._cut: Cut | None = None
         # If true, the rest is dropped, because nobody can ask for it.
         self.is_inline = False
-        # Whether what is behind the cut is kept, for `slice`.
+        # True if what is behind the cut is kept, for `slice`.
         self.keeps_rest = True
         self._source: list[str] = []
         self._length = 0
@@ -193,7 +193,7 @@ class Flow(Part):
 
     @property
     def is_in_code(self) -> bool:
-        """Whether what comes next is inside a block of code."""
+        """True if what comes next is inside a block of code."""
         return self._fence is not None
 
     @property

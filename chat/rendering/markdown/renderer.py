@@ -78,7 +78,7 @@ def _syntax(tokens: list[Token], env: dict[str, Any]) -> str:
 
 
 def _is_complete(source: str, html: str, tokens: list[Token], env: dict[str, Any]) -> bool:
-    """Whether every letter and digit of the source arrived: the parser drops what is nested too
+    """Returns whether every letter and digit of the source arrived: the parser drops what is nested too
     deep without a word."""
     shown = _shown(html)
     written, arrived = _letters(source), _letters(shown)
@@ -126,7 +126,7 @@ class Outline:
 
 
 def closes_fence(line: str, markup: str) -> bool:
-    """Whether a line ends the code block that `markup` (three or more of one mark) opened."""
+    """Returns whether a line ends the code block that `markup` (three or more of one mark) opened."""
     stripped = line.lstrip(" ")
     marks = stripped.rstrip(" \t")
     is_fence = len(marks) >= len(markup) and not marks.strip(markup[0])

@@ -164,7 +164,7 @@ def _depth_exceeds(value: Json, most: int) -> bool:
 
 
 def _has_foreign_reference(schema: JsonObject) -> bool:
-    """Whether it names another document, which somebody would have to fetch."""
+    """Returns whether it names another document, which somebody would have to fetch."""
     waiting: list[Json] = [schema]
     while waiting:
         value = waiting.pop()

@@ -117,7 +117,7 @@ def answered_error(error: MCPError, traffic: Traffic) -> str:
 
 
 def _is_stand_in(error: MCPError, traffic: Traffic) -> bool:
-    """Whether the library made the error from the status, which says more."""
+    """Returns whether the library made the error from the status, which says more."""
     return traffic.status in (401, 403) or (traffic.status >= 300 and error.code in _STAND_INS)
 
 

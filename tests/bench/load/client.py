@@ -196,7 +196,7 @@ class Stream:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the first delta is there, or will not come."""
+        """True if the first delta is there, or will not come."""
         return bool(self.marks.arrivals or self.error)
 
     async def prepare(self) -> None:

@@ -6,7 +6,7 @@ from tests.support.browser.streams import gate
 from tests.support.browser.tab import Tab
 from tests.support.upstream.script import Gate
 
-# Whether the browser tells the page that it is hidden behind another one.
+# A script that sets whether the browser tells the page that it is hidden behind another one.
 HIDE = """isHidden => {
   Object.defineProperty(document, "hidden", {configurable: true, get: () => isHidden});
   Object.defineProperty(document, "visibilityState",

@@ -76,7 +76,7 @@ class TabPool:
                 self._contexts.pop(key).close()
 
     def _reset(self, key: Key, taken: list[Tab]) -> bool:
-        """Whether the profile is as good as new, and its tabs, too."""
+        """Returns whether the profile is as good as new, and its tabs, too."""
         # The network belongs to the profile: a test may have taken it away and closed its own tab.
         self._contexts[key].set_offline(False)
         left = [tab for tab in taken if tab.leave()]

@@ -45,7 +45,7 @@ def assert_opening_survives(site: Site) -> None:
 
 
 def asks(site: Site, page: str, opening: str) -> bool:
-    """Whether the page asks for a reason first."""
+    """Returns whether the page asks for a reason first."""
     with site.browser("Charlie") as browser:
         answer = browser.get(page)
     assert answer.status_code in (200, 302)
