@@ -39,7 +39,7 @@ pytest_plugins = [
 MakeUser = Callable[..., User]
 
 
-# The same examples each time: whoever changes something else must not be the one who meets a new
+# The same examples each time: a change of something else must not be the one that meets a new
 # one. With HYPOTHESIS_PROFILE=explore others are looked for.
 hypothesis.settings.register_profile("explore", deadline=None)
 hypothesis.settings.register_profile(

@@ -321,7 +321,7 @@ def get_question(user: User, public_id: UUID, *, for_write: bool = False) -> Que
 
 
 def get_tool_call(user: User, public_id: UUID, *, for_write: bool = False) -> ToolCall:
-    """The call of a tool that Tributary runs, by the id of its question. Whoever may write in the conversation may
+    """The call of a tool that Tributary runs, by the id of its question. Everyone who may write in the conversation may
     decide about it. Raises as ``get_conversation`` does."""
     question = get_question(user, public_id, for_write=for_write)
     call = (
@@ -448,7 +448,7 @@ def get_resolvable_thread(user: User, public_id: UUID) -> Comment:
         raise Http404(NOT_HERE)
     if not may_resolve(user, comment.conversation, author_pk=comment.author_id):
         raise PermissionDenied(
-            gettext("Only people who can write here and whoever began this thread can resolve it.")
+            gettext("Only the author of this thread and people who can write here can resolve it.")
         )
     return comment
 

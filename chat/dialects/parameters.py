@@ -26,7 +26,7 @@ class Parameter:
     """A field of the request, or an option of an upstream; the form is built from it. ``None`` as
     the default means that it is not sent, and the upstream decides.
 
-    Labels and help are in English; whoever shows them calls ``gettext``.
+    Labels and help are in English; the caller translates them by ``gettext``.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Parameter:
     is_secret: bool = False
 
     def choice_label(self, value: str) -> str:
-        """A choice as the form shows it, in English; whoever shows it translates it."""
+        """A choice as the form shows it, in English; the caller translates it."""
         words = value.replace("_", " ")
         return self.choice_labels.get(value, words[:1].upper() + words[1:])
 

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def gettext_noop(message: str) -> str:
-    """The message itself: `makemessages` finds it by this name, and whoever shows it translates it."""
+    """Returns the message itself: `makemessages` finds it by this name, and the code that shows it translates it."""
     return message

@@ -133,8 +133,8 @@ def send_now(user: User, queued: QueuedMessage) -> None:
 
 
 def _sign(user: User, queued: QueuedMessage, kind: ChangeKind) -> None:
-    """The line about somebody else's message. It comes first: whoever sends from the queue locks the
-    conversation before the message."""
+    """Adds the line about somebody else's message. Call it first: it locks the conversation, and actions that send
+    from the queue lock the conversation before the message, too."""
     if queued.author_id != user.pk:
         queued.conversation.touch_quietly()
         ConversationChange.objects.record(user, queued.conversation, kind, person=queued.author)

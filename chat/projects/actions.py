@@ -55,7 +55,7 @@ def create_project(user: User, team: Team, **fields: Any) -> Project:
 
 def change_project(user: User, project: Project, **fields: Any) -> None:
     """Sets these fields of the project. One that becomes a project of selected people is managed by
-    whoever changed it."""
+    the user who changed it."""
     tools = fields.pop("tools", None)
     with transaction.atomic():
         current = _locked(project)

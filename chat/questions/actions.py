@@ -1,7 +1,7 @@
 """Replies to what a run waits for: questions, approvals, and results of tools.
 
 The caller has fetched every object through ``chat.access`` with the right to write. A question is
-settled once, by a conditional update. Whoever claims one has it alone for ``CLAIM_SECONDS``; then
+settled once, by a conditional update. A claim reserves one for a person for ``CLAIM_SECONDS``; then
 any other writer can take it over. When everything that a run waits for is settled, the run that
 continues the answer is queued in the same transaction.
 """
@@ -293,7 +293,7 @@ def _go_on(user: User, run: Run) -> Run | None:
 
 def go_on_by_itself(run_pk: int) -> Run | None:
     """Queues the follow-up of a run whose last question was settled by a tool or a rule. It is requested by
-    whoever requested the run. A reason why it can't be queued is noted with the answer, which people can
+    the person who requested the run. A reason why it can't be queued is noted with the answer, which people can
     continue then. Call it in the transaction that has locked the conversation."""
     run = Run.objects.select_related("conversation", "requested_by").get(pk=run_pk)
     inputs = _inputs_of(run)

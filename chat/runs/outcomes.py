@@ -105,7 +105,7 @@ def steps() -> tuple[OutcomeStep, ...]:
 
 
 def record_outcome(run_pk: int, result: Result, prepared: PreparedOutcome) -> None:
-    """Writes the rows that follow from a result, whoever ended the run. ``prepared`` is the value
+    """Writes the rows that follow from a result, no matter which process ended the run. ``prepared`` is the value
     of `prepare_outcome` for it.
 
     The run's row already has its terminal status. Everything here is a function of the result,

@@ -1,7 +1,7 @@
 """The tools of a team that people define: those that a person answers, and HTTP requests.
 
 The caller has fetched every object through ``chat.access``. Owners and admins of a team create,
-change and delete its tools, and whoever manages its tool servers those that are HTTP requests; everyone who may
+change and delete its tools, and people who manage its tool servers those that are HTTP requests; everyone who may
 write in a conversation enables them there.
 """
 

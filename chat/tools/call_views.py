@@ -105,7 +105,7 @@ def go_on_without(request: HttpRequest, call: ToolCall) -> HttpResponse:
 
 @post_action(partial(access.get_conversation, for_write=True), page.refuse_beside("tools-note"))
 def forget_choice(request: HttpRequest, conversation: Conversation) -> HttpResponse:
-    """Withdraws "always" or "never" for a tool. Whoever writes in the conversation may have chosen it."""
+    """Withdraws "always" or "never" for a tool. Anyone who writes in the conversation may have chosen it."""
     form = ChosenToolForm(request.POST)
     chosen = Tool.objects.filter(choices__conversation=conversation)
     if form.is_valid() and (

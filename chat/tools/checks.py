@@ -40,7 +40,7 @@ class Decision:
 
 
 def why_never(conversation: Conversation, tool: Tool | None) -> str:
-    """Why no call of the tool may be made in the conversation, whoever approves it; empty if one may."""
+    """The reason why no call of the tool may be made in the conversation, even an approved one; empty if one may."""
     if Conversation.objects.filter(pk=conversation.pk, deleted_at__isnull=False).exists():
         return DELETED
     if tool is None or tool.team_id != conversation.team_id:
@@ -106,7 +106,7 @@ def is_private_to(person: User | None, conversation: Conversation) -> bool:
 
 
 def _standing(choice: ToolChoice | None, conversation: Conversation, tool: Tool) -> bool | None:
-    """The choice, as long as whoever allowed calls in advance is entitled, and the tool is the one that they
+    """The choice, as long as the person who allowed calls in advance is entitled, and the tool is the one that they
     allowed; "never" stays."""
     if choice is None or not choice.is_allowed:
         return None if choice is None else False

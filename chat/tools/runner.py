@@ -146,7 +146,7 @@ class ToolRunner:
                 )
 
     async def _execute(self, execution: _Execution) -> None:
-        """If it is cancelled, whoever cancels it handles the call's row."""
+        """If it is cancelled, the code that cancels it handles the call's row."""
         try:
             ending = await self._call(execution)
         except CallDropped:

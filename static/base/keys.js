@@ -102,7 +102,7 @@ function onArrowUp(event) {
   event.preventDefault();
 }
 
-/* Whoever types means to write: the browser puts the letter where the focus is by then. */
+/* A person who types a letter means to write: the browser puts the letter where the focus is by then. */
 function isForComposer({ target, key }) {
   return key.length === 1 && !" /".includes(key) && first("#text") !== null && !target.closest?.(LISTS);
 }

@@ -102,7 +102,7 @@ document.addEventListener("keydown", event => {
   close();
 });
 
-// Whoever lost access must not read on beside it.
+// People who lost access must not read on beside it.
 listen(ROOM_GONE, hide);
 
 /* --- over everything else: nothing behind it is reached by keyboard --- */

@@ -172,6 +172,6 @@ listen(ROOM_GONE, ({ reason }) => {
   }
   if (!room) return;
   removeLine();
-  // Whoever has left a team sees none of its other conversations either.
+  // Somebody who has left a team sees none of its other conversations either.
   fetchList();
 });

@@ -11,7 +11,7 @@ let open = [];  // {turn, above, field}
 const isUnsent = field => field.value.trim() && ![field.defaultValue, lastSent(field).text].includes(field.value);
 const above = turn => turn.previousElementSibling?.id;
 const isGone = ({ turn }) => !turn.isConnected;
-// Whoever chooses another version wants to see it. The text stays with the one that was left.
+// A reader who chooses another version wants to see it. The text stays with the one that was left.
 const isChosen = element => element.matches?.("form[action$='/show/']");
 
 listen(BEFORE_SWAP, ({ ctx }, { target }) => {

@@ -94,7 +94,7 @@ onSwapped(() => {
   announceNewLines();
 });
 
-// Whoever cannot see the page hears at once of questions that wait, and of a colleague's version.
+// For people who cannot see the page: questions that wait, and a colleague's version, are announced at once.
 const lines = () => new Map([
   ...openAsks().filter(line => !("works" in line.dataset)).map(line => [line.id, {
     text: "call" in line.dataset ? gettext("A tool needs approval.") : gettext("A question needs an answer."),

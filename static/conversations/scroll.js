@@ -124,7 +124,7 @@ new ResizeObserver(([entry]) => {
 // The composer grows with what is typed, at the cost of the text above it.
 new ResizeObserver(toEnd).observe(document.getElementById("dock"));
 addEventListener("resize", follow);
-// Whoever asked for an answer wants to see it. Before the swap: afterwards the form may be gone.
+// People who asked for an answer want to see it. Before the swap: afterwards the form may be gone.
 listen(AFTER_REQUEST, ({ ctx }, { target }) => {
   if (target.matches?.("#composer, .edit, [data-asks]") && ctx.hx.trigger === ROOM_ACCEPTED) isFollowing = true;
 });

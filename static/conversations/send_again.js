@@ -91,6 +91,6 @@ listen(AFTER_REQUEST, (_, { target }) => { unsent.delete(target); });
 // A text that changes is sent when its author says so.
 on("input", "textarea[data-draft]", ({ form }) => { if (form.querySelector(".note > [data-unsent]")) cancel(form); });
 
-// Whoever presses Send does not wait.
+// A press of Send ends the pause before the next attempt.
 listen(BEFORE_REQUEST, (_, { target }) => { if (isRepeatable(target)) cancel(target); });
 on("click", "[data-cancel-again]", button => cancel(button.closest("form")));

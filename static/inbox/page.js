@@ -10,7 +10,7 @@ listen(INBOX_CHANGED, async ({ version }) => {
   if (version === shownVersion()) return;
   const address = new URL(page.dataset.inboxLists, location.origin);
   if (isAnswering()) address.searchParams.set("keep", "1");
-  // Whoever has come to an entry with the keyboard is still there in the new list.
+  // An entry that has the keyboard focus keeps it in the new list.
   const focused = document.activeElement?.dataset.entry;
   await htmx.ajax("GET", `${address.pathname}${address.search}`, { source: page, swap: "none" });
   if (focused) page.querySelector(`[data-entry="${focused}"]`)?.focus();

@@ -1,5 +1,5 @@
 /* A live answer in a few sentences: that it begins, what it does, its tools, how it ends. Never its
-   text, which whoever wants to reads when it is there, or hears by paragraphs.js. */
+   text, which people can read when it is there, or hear by paragraphs.js. */
 import { announce, listen, onTouched } from "../base/dom.js";
 import { ANNOUNCE, ANSWER_ENDED, ROOM_GONE, ROOM_SHOWN } from "../base/events.js";
 import { gettext, interpolate, ngettext, percent } from "../base/i18n.js";
@@ -123,7 +123,7 @@ function countsOf(answer) {
   ];
 }
 
-// Whoever hears the text itself needs no word that it goes on.
+// People who hear the text itself need no word that it goes on.
 listen(ANNOUNCE, ({ kind }) => { if (kind === "text") noteSpeech(); });
 
 setInterval(() => {

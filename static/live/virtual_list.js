@@ -4,7 +4,7 @@
 import { isSelectionVisible, selectPlaces, selectedPlaces } from "./selection.js";
 
 const turns = document.getElementById("turns");
-// Answers of a usual length are left whole, for whoever reads a page by its headings or links.
+// Answers of a usual length are left whole, for people who read a page by its headings or links.
 const WHOLE_SECTIONS = 8;
 // Screens above and below, further than the browser itself looks ahead.
 const NEAR = "300% 0px";

@@ -1,4 +1,4 @@
-/* Whoever follows a link, presses Tab, copies or prints finds what the virtual list has put away. */
+/* Brings back what the virtual list has put away for people who follow a link, press Tab, copy or print. */
 import { on } from "../base/dom.js";
 import { bringBack, elementsOf, farSections } from "./virtual_list.js";
 

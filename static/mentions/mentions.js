@@ -1,5 +1,5 @@
-/* Completes a name after "@" in the composer, edits and comments, from the people who may be mentioned. Whoever chooses
-   somebody without access is offered to share the conversation. */
+/* Completes a name after "@" in the composer, edits and comments, from the people who may be mentioned. A person who
+   chooses somebody without access is offered to share the conversation. */
 import { announce, isComposing, listen, notify, on, request } from "../base/dom.js";
 import { AFTER_REQUEST, ROOM_GONE } from "../base/events.js";
 import { gettext, interpolate, ngettext } from "../base/i18n.js";

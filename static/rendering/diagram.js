@@ -8,7 +8,7 @@ const MOST_CHARACTERS = 20000;
 const MOST_EDGES = 400;
 let number = 0;
 
-// To whoever framed us, which only our own pages may: nothing in it is secret.
+// To the page that framed us, which can only be one of ours: nothing in it is secret.
 const say = message => parent.postMessage(message, "*");
 const sayHeight = () => { if (place.firstChild) say({ height: Math.ceil(place.getBoundingClientRect().height) }); };
 

@@ -84,7 +84,7 @@ function mark() {
   }
 }
 
-// A comment is no news of the conversation. Whoever sees it come has read it all the same.
+// A comment is no news of the conversation. A person who sees it come has read it all the same.
 listen(COMMENTS_CHANGED, () => { if (visibleRevision()) say({ revision: visibleRevision(), again: true }); });
 onSwapped(mark);
 listen(LIST_PATCHED, mark);

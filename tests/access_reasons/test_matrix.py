@@ -99,7 +99,7 @@ ADMINISTRATION = [
     *(Page(f"admin:chat_{model}_delete", REFUSED, model) for model in READERS),
     *(Page(f"admin:chat_{model}_change", (ASKS, ASKS, ASKS, 200, 200, 403), model, method="head")
       for model in READERS),
-    # A search in texts and titles has a reason of its own, whoever searches.
+    # A search in texts and titles has a reason of its own, for everyone who searches.
     Page("admin:chat_conversation_changelist", (ASKS,) * 5 + (403,), query={"q": "elder"}),
     Page("admin:chat_run_changelist", NEVER, query={"q": "elder"}),
     *(

@@ -1,4 +1,4 @@
-"""A model writes the title of a conversation, and whoever looks at it or at a list sees that."""
+"""A model writes the title of a conversation, and people who look at it or at a list see that."""
 
 from collections.abc import Iterator
 

@@ -75,7 +75,7 @@ async def test_speed_0_has_no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Clock:
-    """The loop's clock, moved by whoever sleeps."""
+    """The loop's clock, moved by each sleep."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""Shared frames leave out the HTML that pages hold: whoever has got them all can put it back."""
+"""Shared frames leave out the HTML that pages hold: a page that has got them all can put it back."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ PLACES: list[tuple[Prepare, str | None]] = [
 
 @lost_notifications
 @pytest.mark.parametrize(("prepare", "place"), PLACES)
-async def test_changed_line_is_sent_to_whoever_may_see_it(
+async def test_changed_line_is_sent_to_people_who_may_see_it(
     open_tab: OpenTab,
     conversation: Conversation,
     alice: User,

@@ -171,7 +171,7 @@ def test_dialog_adds_changes_and_removes(
     assert not access.may_write(bob, room)
 
 
-def test_whoever_leaves_is_led_away(
+def test_person_who_leaves_is_led_away(
     room: Conversation, alice: User, bob: User, signed_in: SignedIn
 ) -> None:
     participant = actions.add_participant(alice, room, bob, "reader")

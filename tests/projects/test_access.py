@@ -128,7 +128,7 @@ def test_inactive_person_has_no_project(scene: Scene) -> None:
 def test_project_of_another_team_gives_nothing(
     scene: Scene, other_team: Team, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    """No action makes this; whoever changes rows by hand must not open a conversation with it."""
+    """No action makes this; a change of rows by hand must not open a conversation with it."""
     monkeypatch.setattr(access_monitor, "_is_signed_in", lambda *_: True)
     for kind in KINDS:
         scene.is_for(kind)

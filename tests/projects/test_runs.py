@@ -1,4 +1,4 @@
-"""An answer that runs while its conversation is moved loses nothing, whoever asked for it."""
+"""An answer that runs while its conversation is moved loses nothing, no matter who asked for it."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Everything:
 
 
 def may_read(user: User, record: object) -> bool:
-    """Temporary conversations are not searched, whoever may read them."""
+    """Temporary conversations are not searched, even by people who may read them."""
     room = room_of(record)
     member = Membership.objects.filter(user=user, team_id=room.team_id).first()
     is_guest = member is not None and member.role == TeamRole.GUEST

@@ -437,7 +437,7 @@ def test_search_equals_a_full_scan_after_any_verbs(
             assert hits.has_next == (len(expected) > 1)
 
 
-def test_states_are_those_of_whoever_searches(
+def test_states_are_those_of_the_person_who_searches(
     alice: User, bob: User, team: Team, upstream: Upstream
 ) -> None:
     rooms = {

@@ -163,7 +163,7 @@ async def play(places: int, steps: list[str], random: Random) -> None:
             requests.tasks[name].cancel()
             await settle()
         elif step == "cancel-given" and waiting and requests.inside:
-            # A place becomes free, and whoever would get it leaves at the same moment.
+            # A place becomes free, and the request that would get it leaves at the same moment.
             requests.inside[random.choice(sorted(requests.inside))].set()
             for name in waiting:
                 await asyncio.sleep(0)

@@ -41,7 +41,7 @@ class SilentProxy:
     def __exit__(self, *error: object) -> None:
         self.speak()
         for each in self._sockets:
-            # Whoever reads from it wakes up; `close` alone would leave a thread in it.
+            # A thread that reads from it wakes up; `close` alone would leave a thread in it.
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()

@@ -149,7 +149,7 @@ def _fill(part: str, **words: str) -> str:
 
 # --- text must not end its turn ---------------------------------------------------------------
 
-# Marks such as <|im_end|>, </s>, [INST] are one token for the model, whoever wrote them. DeepSeek's
+# Marks such as <|im_end|>, </s>, [INST] are one token for the model, also in a text of a person. DeepSeek's
 # marks have a full-width bar.
 _MODERN_MARK = r"<\|[^<>|\n]{1,40}\|>|<｜[^<>｜\n]{1,40}｜>"
 _MARK = re.compile(_MODERN_MARK + r"|</?[a-z_]{1,20}>|\[/?[A-Z_]{2,20}\]")

@@ -28,8 +28,8 @@ from project.startup import hold_data_dir
 
 # The setting that a key comes from, if not from its file.
 KEY_SETTINGS = {"secret-key": "SECRET_KEY", "encryption-key": "ENCRYPTION_KEYS"}
-# Objects of files that are newer than the backup stay for so long, for whoever goes back to the previous
-# database.
+# Objects of files that are newer than the backup stay for so long, because somebody may go back to the
+# previous database.
 NEWER_OBJECTS_STAY = timedelta(days=30)
 
 

@@ -27,7 +27,7 @@ from chat.servers.kinds import ServerKind
 
 # The concurrency of a new server, until somebody sets it.
 CONCURRENCY = 4
-# A longer list does not help whoever chooses; other names can be typed.
+# A longer list does not help to choose; other names can be typed.
 MODEL_LIMIT = 1000
 NAME_LIMIT = 200
 # The highest limit that a server can have.

@@ -57,7 +57,7 @@ class Traffic:
     soon as a call was sent, both are only about the response to it."""
 
     failure: UpstreamError | None = None
-    # The reason of whoever runs the call for not sending it.
+    # The reason of the caller for not sending it.
     refusal: Exception | None = None
     status: int = 0
     has_message: bool = False
@@ -240,7 +240,7 @@ def _times(message: str) -> ExchangeTimes:
             write_seconds=GOODBYE_SECONDS,
             silence_seconds=GOODBYE_SECONDS,
         )
-    # A tool may work for minutes without a word; whoever runs the call has a limit for it.
+    # A tool may work for minutes without a word; the caller has a limit for it.
     return ExchangeTimes(silence_seconds=None if message == CALL else SILENCE_SECONDS)
 
 

@@ -41,7 +41,7 @@ ENDED = b"#composer-action"
 LIST = b'{"channel":"list",'
 # Until the update that follows an answer; a page would ask for it.
 UPDATE_SECONDS = 30.0
-# From the last tab to the first stream: whoever measures gets ready, and what tabs cost is over.
+# From the last tab to the first stream: the measurement gets ready, and what tabs cost is over.
 LEAD_SECONDS = 0.5
 # What is left of a window at least, if the first deltas are late.
 LEAST_WINDOW_SECONDS = 2.0
@@ -242,7 +242,7 @@ class ByteStream(Stream, asyncio.Protocol):
     def __init__(self, id: int, job: Job) -> None:
         super().__init__(id, job)
         self._rest = b""
-        # Whoever copies bytes may cut them elsewhere: the framing of HTTP can stand inside a mark.
+        # A proxy that copies bytes may cut them elsewhere: the framing of HTTP can stand inside a mark.
         self._parser = httptools.HttpResponseParser(self)
         self._body: list[bytes] = []
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -150,7 +150,7 @@ class Tributary(Target):
         self.servers: list[Process] = []
 
     def seed(self, people: int, conversations: int) -> None:
-        """Once: the tables and whoever is needed, ``conversations`` for each person."""
+        """Once: the tables and the people that are needed, ``conversations`` for each person."""
         made = self._site("seed", f"http://127.0.0.1:{self.upstream_port}", people, conversations)
         tabs = zip(made["sessions"], made["conversations"], strict=True)
         rooms = [(session, rooms) for session, rooms in tabs]

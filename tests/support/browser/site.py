@@ -24,7 +24,7 @@ HANG = "hang"
 
 
 def free_port() -> int:
-    """A port that stays ours while the server is down, whoever else looks for one meanwhile.
+    """A port that stays ours while the server is down, even if others look for one meanwhile.
 
     Not chosen by the seed of the tests' order, which is the same for all workers.
     """

@@ -89,7 +89,7 @@ class Viewers:
             viewer.move(web)
 
     def assert_complete(self) -> None:
-        """Everybody has the whole log, each event once, and shows what a reload shows. Whoever was
+        """Everybody has the whole log, each event once, and shows what a reload shows. A viewer that was
         cut off comes back first."""
         logs: dict[UUID, list[LogEntry]] = {}
         for viewer in self.all:

@@ -20,7 +20,7 @@ NEEDS_KEY = {path for server in DEMO_SERVERS for path in (server.chat, server.mo
 
 
 def unauthorised(request: Request) -> dict[str, object]:
-    """Like the real servers, it shows the beginning of what was sent: a trap for whoever stores it."""
+    """Like the real servers, it shows the beginning of what was sent: a trap for code that stores it."""
     begin = request.header("authorization").removeprefix("Bearer ")[:8]
     message = f"Malformed API token provided: {begin}…" if begin else "An API token is required"
     return {
