@@ -26,7 +26,6 @@ from chat.access.not_here import NOT_HERE
 from chat.access.projects import visible_projects
 from chat.core.prepared import Prepared
 from chat.models import (
-    OPEN_STATUSES,
     UNSETTLED_STATUSES,
     AccessReason,
     Artifact,
@@ -50,6 +49,7 @@ from chat.models import (
     ToolCall,
     User,
 )
+from chat.models.question import WAITS_FOR_PERSON
 
 ONLY_MANAGERS = gettext_lazy("Only managers of this conversation can do this.")
 
@@ -344,12 +344,7 @@ def questions_for(person: Any) -> QuerySet[Question]:
     # The conversation is looked up for each open question. A list of all conversations that somebody
     # may write in would be made first, and takes milliseconds for ten thousand.
     written = writable_conversations(person).filter(pk=OuterRef("conversation"))
-    return Question.objects.filter(
-        ~Exists(later),
-        Exists(written),
-        status__in=OPEN_STATUSES,
-        run__message__children__isnull=True,
-    )
+    return Question.objects.filter(~Exists(later), Exists(written), WAITS_FOR_PERSON)
 
 
 def with_audience(questions: QuerySet[Question]) -> QuerySet[Question]:

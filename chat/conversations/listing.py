@@ -41,18 +41,14 @@ from chat.conversations.project_lines import (
 )
 from chat.core.prepared import IsOneOf, Prepared
 from chat.models import (
-    OPEN_STATUSES,
     Conversation,
     Membership,
     Participant,
     Pin,
-    Question,
-    Run,
     User,
 )
-from chat.models.run import LIVE_STATUSES
 from chat.models.team import WRITING_ROLES
-from chat.runs.tool_calls import running_questions
+from chat.runs.tool_calls import has_live_answer, waits_for_person
 from chat.unread.marks import is_unread
 
 # Conversations per page of the list; about one and a half screens.
@@ -160,20 +156,10 @@ def _unpinned(user: Any) -> QuerySet[Conversation]:
 
 def _lines_of(user: Any, rows: QuerySet[Conversation], *more: str) -> QuerySet[Any]:
     """``more``: further columns."""
-    live = Run.objects.filter(conversation=OuterRef("pk"), status__in=LIVE_STATUSES)
-    # A question counts only if no message was sent below it.
-    asked = Question.objects.filter(
-        conversation=OuterRef("pk"),
-        status__in=OPEN_STATUSES,
-        run__message__children__isnull=True,
-    )
     return rows.annotate(
         has_participants=Exists(Participant.objects.filter(conversation=OuterRef("pk"))),
-        is_running=ExpressionWrapper(
-            Q(Exists(live)) | Q(Exists(running_questions().filter(conversation=OuterRef("pk")))),
-            BooleanField(),
-        ),
-        is_waiting=Exists(asked),
+        is_running=ExpressionWrapper(has_live_answer(OuterRef("pk")), BooleanField()),
+        is_waiting=waits_for_person(OuterRef("pk")),
         is_unread=is_unread(user),
     ).values_list(*COLUMNS, *more)
 

@@ -33,6 +33,8 @@ class QuestionStatus(models.TextChoices):
 OPEN_STATUSES = (QuestionStatus.OPEN, QuestionStatus.CLAIMED)
 # In these states the answer can't go on yet.
 UNSETTLED_STATUSES = (*OPEN_STATUSES, QuestionStatus.RUNNING)
+# An open question waits for a person until a message was sent below its answer.
+WAITS_FOR_PERSON = models.Q(status__in=OPEN_STATUSES, run__message__children__isnull=True)
 
 
 class Question(models.Model):

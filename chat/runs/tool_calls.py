@@ -23,6 +23,7 @@ from chat.models import (
     ToolCall,
     User,
 )
+from chat.models.question import WAITS_FOR_PERSON
 from chat.models.run import LIVE_STATUSES
 
 # Topic of the runners' task that runs calls.
@@ -64,8 +65,23 @@ def is_live_run() -> Q:
 def is_live(message: Any) -> Q:
     """The condition that the answer with this key (a value, a placeholder or an outer column) is queued or being
     written, or runs tools."""
-    runs = Run.objects.filter(message=message, status__in=LIVE_STATUSES)
-    return Q(Exists(runs)) | Q(Exists(running_questions().filter(run__message=message)))
+    runs = Run.objects.filter(message=message)
+    return _is_any_live(runs, running_questions().filter(run__message=message))
+
+
+def has_live_answer(conversation: Any) -> Q:
+    """The condition that some answer in the conversation, named as in `is_live`, is live in this sense."""
+    runs = Run.objects.filter(conversation=conversation)
+    return _is_any_live(runs, running_questions().filter(conversation=conversation))
+
+
+def waits_for_person(conversation: Any) -> Exists:
+    """The condition that some answer in the conversation, named as in `is_live`, waits for a person."""
+    return Exists(Question.objects.filter(WAITS_FOR_PERSON, conversation=conversation))
+
+
+def _is_any_live(runs: QuerySet[Run], running: QuerySet[Question]) -> Q:
+    return Q(Exists(runs.filter(status__in=LIVE_STATUSES))) | Q(Exists(running))
 
 
 def stop_calls(user: User | None, run: Run) -> bool:
