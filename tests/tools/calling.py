@@ -15,9 +15,10 @@ from chat.models import (
     Upstream,
     User,
 )
+from chat.runs.resume import read_inputs
 from chat.tools import claims, endings
 from chat.tools.claims import ClaimedCall
-from chat.tools.kinds import CallOutput
+from chat.tools.kinds import CallFailed, CallOutput
 from tests.runs.waiting import asking, call, ended, result_of
 
 SCHEMA = {
@@ -94,3 +95,29 @@ def give_result(run: Run, text: str = "Rain") -> Run:
 
 def follow_up_of(run: Run) -> Run | None:
     return Run.objects.filter(message=run.message_id, position=run.position + 1).first()
+
+
+def call_of(run: Run) -> ToolCall:
+    (call,) = calls_of(run)
+    return call
+
+
+def given_to(run: Run) -> str:
+    follow_up = follow_up_of(run)
+    assert follow_up is not None
+    return " ".join(each.output for each in read_inputs(follow_up))
+
+
+def sent(run: Run) -> ToolCall:
+    """As when a runner has sent it."""
+    (claimed,) = claim(run)
+    assert claims.mark_sent(claimed.pk, claimed.claim)
+    return call_of(run)
+
+
+def lost(run: Run) -> ToolCall:
+    """Sent, and nobody knows what became of it."""
+    call = sent(run)
+    assert call.claim is not None
+    endings.end_call(call.pk, call.claim, CallFailed("The connection was lost.", may_have_run=True))
+    return call_of(run)
