@@ -43,10 +43,10 @@ from chat.public_api.errors import ApiError
 from chat.public_api.requests import read_request
 from chat.public_api.sending import send
 from chat.runs.public_events import response_id_of
+from tests.access_matrix.routes import all_routes
 from tests.administration.conversations import answer, ask
 from tests.support.files import store_file
 from tests.support.reasons import give_reason
-from tests.test_access_matrix import all_routes
 
 SHOWS, HIDES, ASKS = "shows", "hides", "asks"
 Outcome = str | int
