@@ -75,6 +75,7 @@ def _started_site() -> Iterator[Site]:
         subprocess.run(command, cwd=ROOT, env=environment(folder), check=True)
         fake = FakeUpstream.start_in_thread()
         site = Site(folder, seed(folder), fake)
+        site.is_forked = False
         site.rows("UPDATE chat_upstream SET base_url = ?", fake.url)
         try:
             site.start()

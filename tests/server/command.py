@@ -8,7 +8,7 @@ import types
 from pathlib import Path
 
 from tests.server.application import say
-from tests.server.forking import Forked
+from tests.support.forking import Forked
 
 
 class ServeCommand(Forked):

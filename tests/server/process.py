@@ -18,7 +18,7 @@ from typing import Any
 from websockets.sync import client
 
 from tests.server import application
-from tests.server.forking import SOON_SECONDS, Forked
+from tests.support.forking import SOON_SECONDS, Forked
 
 
 class Process:

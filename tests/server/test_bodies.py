@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.server.forking import SOON_SECONDS
 from tests.server.process import Process, read_to_end, read_until, server
+from tests.support.forking import SOON_SECONDS
 
 pytestmark = pytest.mark.process
 

@@ -14,7 +14,7 @@ import pytest
 
 from project.startup import FileLock, HeldElsewhere
 from tests.server.command import ServeCommand
-from tests.server.forking import SOON_SECONDS
+from tests.support.forking import SOON_SECONDS
 
 pytestmark = pytest.mark.process
 

@@ -8,8 +8,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.sync.client import ClientConnection
 
-from tests.server.forking import SOON_SECONDS
 from tests.server.process import Process, eventually, is_cut, read_until, server
+from tests.support.forking import SOON_SECONDS
 
 pytestmark = pytest.mark.process
 

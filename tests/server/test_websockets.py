@@ -15,7 +15,6 @@ from chat.live import websocket
 from project.server import backpressure
 from project.server.server import ConnectionLimits, Server
 from tests.server.application import application
-from tests.server.forking import SOON_SECONDS
 from tests.server.process import (
     HANDSHAKE,
     Process,
@@ -27,6 +26,7 @@ from tests.server.process import (
     read_until,
     server,
 )
+from tests.support.forking import SOON_SECONDS
 
 pytestmark = pytest.mark.process
 

@@ -5,15 +5,13 @@ import fcntl
 import os
 import random
 import socket
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
 
 from tests.support.browser.serve import FULL
-from tests.support.processes.site import ROOT, Site, World, environment, soon
+from tests.support.processes.site import Site, World, soon
 from tests.support.upstream.fake import FakeUpstream
 
 # Below the range from which systems hand out ports: nobody gets one of these by chance.
@@ -73,14 +71,7 @@ class BrowserSite(Site):
             "PORT": str(self.port),
             "LIVE_ORIGINS": ",".join(origins) if self.proxy_ports else "",
         }
-        with self._log_path.open("ab") as log:
-            self._popen = subprocess.Popen(
-                [sys.executable, *command],
-                cwd=ROOT,
-                env={**environment(self.folder), **own, **settings},
-                stdout=log,
-                stderr=log,
-            )
+        self._run(command, {**own, **settings})
         self.until_ready()
 
     # --- what a test begins with -------------------------------------------------------
