@@ -24,28 +24,29 @@ class Everything:
 
     def __init__(self) -> None:
         self._records = [
-            (str(kind), record, tokens_of(known.text(record)))
+            (str(kind), record.pk, room_of(record), tokens_of(known.text(record)))
             for kind, known in KINDS.items()
             for record in known.records()
         ]
+        self._rooms = Conversation.objects.select_related("owner", "project__team").in_bulk()
 
     def scan(self, user: User, *queries: Query) -> list[Found]:
         """For each query kind and key of every record that the person may read and that has the
         words, in a conversation that has the states and is in the project."""
-        readable = [each for each in self._records if may_read(user, each[1])]
+        readable = [room for room in self._rooms.values() if may_read(user, room)]
         return [
             {
-                (kind, record.pk)
-                for kind, record, tokens in readable
-                if has_words(tokens, query) and is_where(user, room_of(record), query)
+                (kind, key)
+                for kind, key, room, tokens in self._records
+                if room in where and has_words(tokens, query)
             }
             for query in queries
+            for where in [{room.pk for room in readable if is_where(user, room, query)}]
         ]
 
 
-def may_read(user: User, record: object) -> bool:
+def may_read(user: User, room: Conversation) -> bool:
     """Temporary conversations are not searched, even by people who may read them."""
-    room = room_of(record)
     member = Membership.objects.filter(user=user, team_id=room.team_id).first()
     is_guest = member is not None and member.role == TeamRole.GUEST
     is_readable = room.owner_id == user.pk or (
@@ -73,10 +74,11 @@ def sees(user: User, project: Project | None) -> bool:
     )
 
 
-def room_of(record: object) -> Conversation:
+def room_of(record: object) -> int:
+    """The key of its conversation."""
     run = getattr(record, "run", None)
-    room: Conversation = getattr(run or record, "conversation", record)
-    return room
+    key: int = getattr(run or record, "conversation_id", None) or record.pk  # type: ignore[attr-defined]
+    return key
 
 
 def is_where(user: User, room: Conversation, query: Query) -> bool:
@@ -84,6 +86,8 @@ def is_where(user: User, room: Conversation, query: Query) -> bool:
         project = room.project
         if not sees(user, project) or project.name.casefold() != query.project:
             return False
+    if not query.states:
+        return True
     return query.states <= {
         "archived" if room.archived_at else "",
         "pinned" if Pin.objects.filter(user=user, conversation=room).exists() else "",
