@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,16 +15,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support import databases
 from tests.support.browser.displays import DESKTOP_LIGHT, PHONE_LIGHT, serious_findings
 from tests.support.browser.people import People
 from tests.support.browser.site import free_port
-from tests.support.processes.site import ROOT, SOON_SECONDS, soon
+from tests.support.processes.site import READY_SECONDS, ROOT, SOON_SECONDS, STATIC_ROOT, soon
 
 
 class FirstStart:
-    """What ``make run`` starts, on a database that has only its tables: `databases.migrated_sqlite`
-    made them from nothing, by the same command. Ends only what it started."""
+    """What ``make run`` starts, on a database that has only its tables. Ends only what it started."""
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
@@ -38,9 +35,9 @@ class FirstStart:
             "DATA_DIR": str(folder),
             "PORT": str(self.port),
             "SERVER_PORTS": str(self.server_port),
+            # tests/core/test_static_files.py builds them from nothing.
+            "STATIC_ROOT": str(STATIC_ROOT),
         }
-        # As `manage.py migrate` leaves it; that takes eight seconds.
-        shutil.copy(databases.migrated_sqlite(), folder / "tributary.sqlite3")
         self._log = folder / "server.log"
         with self._log.open("wb") as log:
             self._popen = subprocess.Popen(
@@ -50,7 +47,9 @@ class FirstStart:
                 stdout=log,
                 stderr=log,
             )
-        self.setup_link = str(soon(self._link))
+
+    def until_ready(self) -> None:
+        self.setup_link = str(soon(self._link, seconds=READY_SECONDS))
 
     def _link(self) -> str:
         text = self._log.read_text()
@@ -97,8 +96,11 @@ NOTE = """() => {
 @pytest.fixture
 def first_start(data_dir: Path) -> Iterator[FirstStart]:
     start = FirstStart(data_dir)
-    yield start
-    start.close()
+    try:
+        start.until_ready()
+        yield start
+    finally:
+        start.close()
 
 
 def test_setup_link_leads_to_the_first_answer(first_start: FirstStart, people: People) -> None:
