@@ -232,14 +232,28 @@ def expected(person: Any, room: Conversation, state: str, *, is_own: bool) -> st
 
 
 def with_others(table: Table) -> set[Pair]:
-    """The conversations that the list marks, while somebody is in each of them."""
+    """The conversations that the list marks, while somebody is in each of them: in those of the stranger,
+    and then in the own ones of one person after the other. In all of them at once, the lists of all would
+    weigh each person against four thousand conversations of the others."""
     somebody = User.objects.create_user("somebody@example.org")
-    Presence.objects.bulk_create(
-        Presence(user=somebody, conversation=room, seen_at=timezone.now())
-        for room in {room for _, room in table.pairs}
-    )
-    found = read_lists([person.pk for person in table.people])
-    return {pair for pair in table.pairs if pair[1].public_id.hex in found[pair[0].pk]}
+    marked: set[Pair] = set()
+    asked = [(table.people, table.others)]
+    asked += [
+        ([person], [room for room in table.rooms if room.owner_id == person.pk])
+        for person in table.people
+    ]
+    for people, rooms in asked:
+        Presence.objects.all().delete()
+        Presence.objects.bulk_create(
+            Presence(user=somebody, conversation=room, seen_at=timezone.now()) for room in rooms
+        )
+        found = read_lists([person.pk for person in people])
+        marked |= {
+            (person, room)
+            for person, room in product(people, rooms)
+            if room.public_id.hex in found[person.pk]
+        }
+    return marked
 
 
 @pytest.mark.databases
