@@ -76,6 +76,8 @@ class Deployment:
             },
             proxy=None,
             open_timeout=SOON_SECONDS,
+            # As in a browser.
+            ping_interval=None,
         )
 
 
@@ -211,7 +213,10 @@ def test_metrics_are_not_public(deployment: Deployment, path: str) -> None:
 
 def test_plain_http_redirects_to_tls(deployment: Deployment) -> None:
     answer = httpx.get(
-        f"http://127.0.0.1:{deployment.proxy.http}/c/?x=1", headers={"Host": NAME}, trust_env=False
+        f"http://127.0.0.1:{deployment.proxy.http}/c/?x=1",
+        headers={"Host": NAME},
+        timeout=SOON_SECONDS,
+        trust_env=False,
     )
 
     assert answer.status_code == 308

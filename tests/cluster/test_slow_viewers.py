@@ -12,7 +12,7 @@ from tests.support.cluster.cluster import Cluster, Web, resident_bytes
 from tests.support.cluster.viewers import Viewers
 from tests.support.pages import cursor_of, page_of
 from tests.support.processes.runs import assert_ended
-from tests.support.processes.site import Site
+from tests.support.processes.site import SOON_SECONDS, Site
 from tests.support.processes.viewers import Tab, open_socket
 from tests.support.upstream.script import (
     AnyStep,
@@ -94,7 +94,8 @@ def _message(texts: list[str]) -> list[JsonObject]:
 def outgoing_bytes(web: Web) -> float:
     """What waits in this process for clients that do not read."""
     name = "tributary_outgoing_pending_bytes "
-    lines = httpx.get(f"http://127.0.0.1:{web.port}/metrics", trust_env=False).text.splitlines()
+    address = f"http://127.0.0.1:{web.port}/metrics"
+    lines = httpx.get(address, timeout=SOON_SECONDS, trust_env=False).text.splitlines()
     (value,) = (line.removeprefix(name) for line in lines if line.startswith(name))
     return float(value)
 

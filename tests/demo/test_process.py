@@ -68,7 +68,12 @@ def test_serves_until_a_signal(start: Start, subtests: pytest.Subtests) -> None:
     for number, process in processes.items():
         with subtests.test(number.name):
             url = address_of(process)
-            answer = httpx.post(f"{url}/v1/chat/completions", json=body, trust_env=False)
+            answer = httpx.post(
+                f"{url}/v1/chat/completions",
+                json=body,
+                timeout=PATIENCE_SECONDS,
+                trust_env=False,
+            )
             process.send_signal(number)
             output, errors = process.communicate(timeout=PATIENCE_SECONDS)
 
@@ -81,7 +86,11 @@ def test_sigterm_ends_open_streams(start: Start) -> None:
     body = {"model": "tributary/demo-writer", "input": "slow", "stream": True}
 
     with httpx.stream(
-        "POST", f"{address_of(process)}/api/v1/chat", json=body, trust_env=False
+        "POST",
+        f"{address_of(process)}/api/v1/chat",
+        json=body,
+        timeout=PATIENCE_SECONDS,
+        trust_env=False,
     ) as response:
         next(response.iter_raw())
         process.terminate()

@@ -101,6 +101,8 @@ class Process:
             proxy=None,
             open_timeout=SOON_SECONDS,
             close_timeout=SOON_SECONDS,
+            # As in a browser.
+            ping_interval=None,
             max_size=None,
             **kwargs,
         )

@@ -231,7 +231,7 @@ class PostgresRecords:
                 # PostgreSQL was stopped meanwhile.
                 self._database.close()
         self._database = psycopg.connect(
-            self._url, connect_timeout=10, autocommit=True, row_factory=dict_row
+            self._url, connect_timeout=int(SOON_SECONDS), autocommit=True, row_factory=dict_row
         )
         return self._database.execute(statement.encode(), values or None)
 

@@ -82,14 +82,18 @@ class BrowserSite(Site):
 
     def settle(self) -> None:
         """Ends whatever a test has left, so that the next one finds the queue empty."""
-        for row in self.rows(
-            "UPDATE chat_run SET stop_requested_at = CURRENT_TIMESTAMP"
-            " WHERE finished_at IS NULL RETURNING public_id"
-        ):
-            soon(lambda row=row: self.run(UUID(row["public_id"]))["finished_at"])
+        soon(self._has_stopped_all)
         for table in ("chat_draft", "chat_presence"):
             self.rows(f"DELETE FROM {table}")
         self.fake.clear()
+
+    def _has_stopped_all(self) -> bool:
+        """Stops also what begins only when another answer ends: a queued message, or what is sent again."""
+        self.rows(
+            "UPDATE chat_run SET stop_requested_at = CURRENT_TIMESTAMP"
+            " WHERE finished_at IS NULL AND stop_requested_at IS NULL"
+        )
+        return not self.value("SELECT count(*) FROM chat_run WHERE finished_at IS NULL")
 
     def close_questions(self) -> None:
         """Nothing that other tests have left waits for an answer any more."""

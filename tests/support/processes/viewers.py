@@ -121,6 +121,9 @@ def open_socket(
         proxy=None,
         open_timeout=SOON_SECONDS,
         close_timeout=SOON_SECONDS,
+        # No browser pings. With a ping each 20 seconds the library would close the connection of a
+        # viewer that doesn't read, or of a server that has been busy for that long.
+        ping_interval=None,
         max_size=None,
         create_connection=ReadingConnection,
         **options,

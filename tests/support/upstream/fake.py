@@ -13,7 +13,7 @@ from tests.support.upstream.http import Exchange, HttpServer, Request
 from tests.support.upstream.script import Script
 
 # Longer than anything that goes right; what goes wrong should not hold up a test run.
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 JSON = {"Content-Type": "application/json"}
 # The rest gives the demo's answer to a wrong address, with any key.
 NEEDS_KEY = {path for server in DEMO_SERVERS for path in (server.chat, server.models_path)}
