@@ -5,7 +5,6 @@ import fcntl
 import os
 import random
 import socket
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -16,8 +15,9 @@ from tests.support.upstream.fake import FakeUpstream
 
 # Below the range from which systems hand out ports: nobody gets one of these by chance.
 PORTS = range(20_000, 32_000)
-# A locked file for each port in use, also while nothing listens there.
-TAKEN = Path(tempfile.gettempdir(), f"tributary-test-ports-{os.getuid()}")
+# A locked file for each port in use, also while nothing listens there: in one place for all runs on this
+# machine, whatever their temporary folders.
+TAKEN = Path("/tmp", f"tributary-test-ports-{os.getuid()}")
 HANG = "hang"
 
 
