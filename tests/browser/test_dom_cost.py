@@ -144,7 +144,7 @@ def long_answer(site: BrowserSite, tab: OpenTab, name: str) -> Page:
     ]
     pieces = [paragraphs(number) for number in range(DELTAS)]
     site.fake.script(streams.telling("".join(pieces), *steps))
-    alice = tab("Alice", site.room(site.send("Much.")), reduced_motion="reduce").page
+    alice = tab("Alice", site.room(site.send("Much."))).page
     alice.wait_for_function(IS_SHOWN, arg=pieces[-1].strip(), polling=50, timeout=BUSY_MS)
     return alice
 

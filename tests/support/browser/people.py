@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from tests.support.browser.displays import DESKTOP
 from tests.support.browser.seed import PASSWORD
 from tests.support.browser.site import BrowserSite
-from tests.support.browser.tab import Tab
+from tests.support.browser.tab import BLANK, Tab
 from tests.support.processes.site import World
 
 SCREENSHOTS = Path(__file__).parents[2] / "screenshots"
@@ -81,16 +81,28 @@ class TabPool:
         self._contexts[key].set_offline(False)
         left = [tab for tab in taken if tab.leave()]
         idle = [*self._free[key], *left]
+        if not idle:
+            # The profile has the files of the site in its cache, without which a page takes three times as
+            # long. A clock stays in it, and then the new tab cannot be reset.
+            left = idle = [Tab(self._contexts[key].new_page(), taken[0].site).open(BLANK)]
         # Before the storage that they share is emptied: each page could write into it.
         for page in self._contexts[key].pages:
             if page not in {tab.page for tab in idle}:
                 page.close()
-        if not idle or not all(tab.reset() for tab in left or idle[:1]):
+        if not self._is_signed_in(key, idle[0].site):
+            return False
+        if not all(tab.reset() for tab in left or idle[:1]):
             return False
         self._free[key] = idle[:MOST_KEPT]
         for tab in idle[MOST_KEPT:]:
             tab.page.close()
         return True
+
+    def _is_signed_in(self, key: Key, site: BrowserSite) -> bool:
+        """Whether the profile has the person's session: a test may have signed out, or in as another."""
+        cookies = self._contexts[key].cookies(site.url)
+        kept = {cookie.get("name"): cookie.get("value") for cookie in cookies}
+        return kept.get("sessionid") == site.world.sessions[key[1]]
 
     def close(self) -> None:
         for context in self._contexts.values():
