@@ -1,8 +1,14 @@
 """Processes of the previous version work with the new schema, until they are replaced."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
 
+import psycopg
 import pytest
+from django.core.management import call_command
+from django.core.management.commands import migrate
+from django.db import OperationalError
 from django.db.migrations import Migration
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations import (
@@ -14,6 +20,8 @@ from django.db.migrations.operations import (
     RenameModel,
 )
 from django.db.models import NOT_PROVIDED, CharField, Field, ManyToManyField
+
+from chat.management.commands.migrate import MOST_ATTEMPTS
 
 # Earlier ones are in a release.
 FIRST = "0035"
@@ -57,3 +65,33 @@ def test_column_without_a_default_is_found() -> None:
     assert list(breaks(migration)) == [
         "Add field mood to conversation, which needs a value, without a db_default"
     ]
+
+
+@pytest.mark.parametrize(
+    ("error", "losses", "attempts"),
+    [
+        (psycopg.errors.DeadlockDetected(), 2, 3),
+        (psycopg.errors.DeadlockDetected(), 9, MOST_ATTEMPTS),
+        (psycopg.errors.LockNotAvailable(), 9, 1),
+    ],
+)
+def test_migrating_goes_on_after_a_lost_deadlock(
+    db: None,
+    monkeypatch: pytest.MonkeyPatch,
+    error: psycopg.Error,
+    losses: int,
+    attempts: int,
+) -> None:
+    tried: list[object] = []
+
+    def handle(command: migrate.Command, *_: Any, **__: Any) -> None:
+        tried.append(command)
+        if len(tried) <= losses:
+            raise OperationalError from error
+
+    monkeypatch.setattr(migrate.Command, "handle", handle)
+    fails = losses >= attempts
+    with pytest.raises(OperationalError) if fails else nullcontext():
+        call_command("migrate")
+
+    assert len(tried) == attempts
