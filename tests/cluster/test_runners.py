@@ -80,7 +80,10 @@ def run_of(cluster: Cluster, runner: RunnerProcess) -> UUID:
 
 def test_run_killed_anywhere_ends_once_and_is_asked_once(cluster: Cluster) -> None:
     # Each runner takes one run and stops at a place of its own.
-    doomed = {place: cluster.extra_runner(RUNNER_CAPACITY="1") for place in PLACES}
+    # One that stops with its whole loop sends no heartbeats; those that wait with it must not take it for lost
+    # before the last of them has got to its place.
+    patient = {"RUNNER_CAPACITY": "1", "LEASE_SECONDS": "300"}
+    doomed = {place: cluster.extra_runner(**patient) for place in PLACES}
     for place, runner in doomed.items():
         runner.launch(change=place)
     cluster.terminate(cluster.runners)
