@@ -99,7 +99,7 @@ class TabPool:
         return True
 
     def _is_signed_in(self, key: Key, site: BrowserSite) -> bool:
-        """Whether the profile has the person's session: a test may have signed out, or in as another."""
+        """Returns whether the profile has the person's session: a test may have signed out, or in as another."""
         cookies = self._contexts[key].cookies(site.url)
         kept = {cookie.get("name"): cookie.get("value") for cookie in cookies}
         return kept.get("sessionid") == site.world.sessions[key[1]]
