@@ -77,7 +77,7 @@ from chat.models.titles import (
     TitleStatus,
 )
 from chat.models.token import AccessToken
-from chat.models.tool import Tool, ToolKind, ToolRequest, ToolRule, ToolServer
+from chat.models.tool import SearchService, Tool, ToolKind, ToolRequest, ToolRule, ToolServer
 from chat.models.tool_call import CallStatus, ToolCall, ToolChoice
 from chat.models.upstream import SeenEvent, Upstream
 from chat.models.user import Announcements, User
@@ -155,6 +155,7 @@ __all__ = [
     "Runner",
     "SearchKind",
     "SearchRow",
+    "SearchService",
     "SeenEvent",
     "StoredFile",
     "Team",

@@ -21,6 +21,8 @@ class ToolKind(models.TextChoices):
     PERSON = "person", gettext_lazy("A person gives the result")
     HTTP = "http", gettext_lazy("HTTP request")
     MCP = "mcp", gettext_lazy("MCP server")
+    SEARCH = "search", gettext_lazy("Web search")
+    PAGE = "page", gettext_lazy("Read a page")
 
 
 class ToolRule(models.TextChoices):
@@ -32,6 +34,14 @@ class ToolRule(models.TextChoices):
     # Nobody but the person who asked reads the conversation.
     AUTO_PRIVATE = "auto_private", gettext_lazy("Run automatically in private conversations")
     AUTO = "auto", gettext_lazy("Run automatically")
+
+
+class SearchService(models.TextChoices):
+    """What answers the searches of a tool of kind ``search``."""
+
+    SEARXNG = "searxng", "SearXNG"
+    BRAVE = "brave", "Brave Search"
+    TAVILY = "tavily", "Tavily"
 
 
 class ToolServer(models.Model):
@@ -140,11 +150,15 @@ class Tool(models.Model):
 
 class ToolRequest(models.Model):
     """The HTTP request that a tool of kind ``http`` is. ``{name}`` in the address stands for an argument; the
-    other arguments are its query, or the members of its JSON body."""
+    other arguments are its query, or the members of its JSON body. Of a tool of kind ``search`` it is the address
+    and the key of its service."""
 
     tool = models.OneToOneField(Tool, on_delete=models.CASCADE, related_name="request")
     method = models.CharField(max_length=8, default="GET")
     address = models.CharField(max_length=1000)
+    service = models.CharField(
+        max_length=16, choices=SearchService.choices, blank=True, db_default=""
+    )
     # {name: value}, encrypted.
     sealed_headers = models.TextField(blank=True, editable=False)
 

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from chat import events as canonical
-from chat.events import JsonObject, Result, ToolExecution
+from chat.events import Citation, JsonObject, Result, ToolExecution
 from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus, ToolCall
 from chat.result.merge import waiting_calls
 from chat.result.settled import Kind, Outcome, Settled
@@ -74,7 +74,12 @@ def _settled_call(position: int, row: Question | None) -> Settled:
         output=texts[outcome],
         is_error=outcome != "answered" or bool(answer.get("is_error")),
         execution=_execution_of(row) if row else None,
+        sources=_sources_of(answer) if outcome == "answered" else (),
     )
+
+
+def _sources_of(answer: JsonObject) -> tuple[Citation, ...]:
+    return msgspec.convert(answer.get("sources", ()), tuple[Citation, ...])
 
 
 def _execution_of(row: Question) -> ToolExecution | None:

@@ -52,6 +52,24 @@ def queue_follow_up(
     return queue_run(follow_up, trigger)
 
 
+def sources_of(run: Run) -> tuple[canonical.Citation, ...]:
+    """What the tools found since the last text of the answer."""
+    found: list[list[canonical.Citation]] = []
+    current: Run | None = run
+    while current is not None and current.position:
+        found.append([source for each in read_inputs(current) for source in each.sources])
+        current = run_before(current)
+        if current is not None and _has_text(current):
+            break
+    every = {source.url: source for sources in reversed(found) for source in sources}
+    return tuple(every.values())
+
+
+def _has_text(run: Run) -> bool:
+    output = canonical.decode_result(run.result).output
+    return any(isinstance(item, canonical.MessageItem) and item.content.strip() for item in output)
+
+
 def run_before(run: Run) -> Run | None:
     if run.position == 0:
         return None
@@ -171,6 +189,8 @@ class Beginning:
 
     committed: tuple[canonical.Event, ...]
     opening: tuple[canonical.Event, ...]
+    # What the tools of the answer found, and no text of it cites yet.
+    sources: tuple[canonical.Citation, ...] = ()
 
     @property
     def item_count(self) -> int:
@@ -183,13 +203,23 @@ class ContinuingParser(Parser):
 
     ``first_item`` is the number of the first item of the upstream's answer; further choices have
     nothing before them, and keep their numbers. The parser's own ``chat.start`` is left out, but a
-    model other than ``model`` is reported.
+    model other than ``model`` is reported. The first text cites the ``sources``.
     """
 
-    def __init__(self, parser: Parser, *, first_item: int, model: str) -> None:
+    def __init__(
+        self,
+        parser: Parser,
+        *,
+        first_item: int,
+        model: str,
+        sources: Sequence[canonical.Citation] = (),
+    ) -> None:
         self._parser = parser
         self._first_item = first_item
         self._model = model
+        self._sources = sources
+        # The messages that have words.
+        self._texts: set[int] = set()
 
     def feed(self, frame: Frame) -> list[canonical.Event]:
         return self._joined(self._parser.feed(frame))
@@ -208,7 +238,21 @@ class ContinuingParser(Parser):
     def _joined(self, events: list[canonical.Event]) -> list[canonical.Event]:
         self.is_done = self._parser.is_done
         self.ending = self._parser.ending
-        return [joined for event in events if (joined := self._join(event)) is not None]
+        joined = (self._join(event) for event in events)
+        return [made for event in joined if event is not None for made in self._with_sources(event)]
+
+    def _with_sources(self, event: canonical.Event) -> Iterator[canonical.Event]:
+        if isinstance(event, canonical.MessageDelta) and event.choice == 0:
+            if self._sources and not event.content.isspace():
+                self._texts.add(event.item)
+        elif isinstance(event, canonical.MessageEnd) and self._is_cited_in(event):
+            for citation in self._sources:
+                yield canonical.CitationAdd(item=event.item, citation=citation)
+            self._sources = ()
+        yield event
+
+    def _is_cited_in(self, end: canonical.MessageEnd) -> bool:
+        return end.choice == 0 and end.item in self._texts
 
     def _join(self, event: canonical.Event) -> canonical.Event | None:
         if isinstance(event, canonical.ChatStart):

@@ -99,7 +99,7 @@ def change_tool(
     values = _values(name, description, schema, rule, traits, request)
     headers = read_headers(request.headers) if request else {}
     with storage_errors(), _only_one_called(name), transaction.atomic():
-        rows = Tool.objects.select_for_update().exclude(kind=ToolKind.MCP)
+        rows = Tool.objects.select_for_update().filter(kind__in=(ToolKind.PERSON, ToolKind.HTTP))
         previous = rows.filter(pk=tool.pk).first()
         if previous is None:
             raise ActionRefused(gettext("This tool was removed."))

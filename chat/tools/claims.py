@@ -189,8 +189,11 @@ def _address_of(call: ToolCall) -> Address:
     tool = call.tool
     assert tool is not None
     try:
-        if tool.kind == ToolKind.HTTP:
+        if tool.kind in (ToolKind.HTTP, ToolKind.SEARCH):
             return _address_of_request(tool)
+        if tool.kind == ToolKind.PAGE:
+            # The address is an argument of the call.
+            return Address(url="", name=tool.name, method="GET")
         if tool.server is not None:
             return Address(
                 url=tool.server.address,
@@ -214,6 +217,7 @@ def _address_of_request(tool: Tool) -> Address:
         headers=request.open_headers(),
         method=request.method,
         name=tool.name,
+        service=request.service,
         arguments=None if is_open else arguments_of(tool.schema),
     )
 

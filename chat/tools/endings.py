@@ -56,6 +56,8 @@ def end_call(pk: int, claim: UUID, ending: CallOutput | CallFailed) -> bool:
     structured = _storable(ending.structured)
     if structured is not None:
         reply["structured"] = structured
+    if ending.sources:
+        reply["sources"] = msgspec.to_builtins(list(ending.sources))
     values = {
         "status": CallStatus.FAILED if ending.is_error else CallStatus.DONE,
         "request_bytes": ending.request_bytes,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from chat.events import Json, JsonObject
+from chat.events import Citation, Json, JsonObject
 from chat.models import ToolKind
 from chat.upstreams.client import Client
 
@@ -23,6 +23,8 @@ class Address:
     method: str = "POST"
     # The tool's name at its server.
     name: str = ""
+    # What answers a web search (`SearchService`).
+    service: str = ""
     # The names of the arguments that may be sent; ``None``: all.
     arguments: Collection[str] | None = None
 
@@ -58,6 +60,8 @@ class CallOutput:
     is_error: bool = False
     structured: Json = None
     files: Sequence[OutputFile] = ()
+    # What the answer that goes on is based on.
+    sources: Sequence[Citation] = ()
     request_bytes: int = 0
     response_bytes: int = 0
 
