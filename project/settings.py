@@ -493,6 +493,8 @@ TOOL_RESPONSE_BYTES = int(env.number("TOOL_RESPONSE_BYTES", 5 * _MEBIBYTE, at_le
 # Rounds and calls of one answer after which somebody has to approve the next.
 TOOL_ROUNDS = int(env.number("TOOL_ROUNDS", 25, at_least=1))
 TOOL_CALLS = int(env.number("TOOL_CALLS", 100, at_least=1))
+# Definitions of tools in a request. Of more, the model gets names and first sentences, and looks up the rest.
+TOOLS_IN_REQUEST = int(env.number("TOOLS_IN_REQUEST", 40, at_least=0))
 # Whether owners and admins of teams may add servers of tools, and HTTP tools. Otherwise administrators do.
 TEAM_TOOL_SERVERS = env.flag("TEAM_TOOL_SERVERS", False)
 # How long the claim of a question keeps others from answering it.

@@ -37,7 +37,7 @@ class ToolRule(models.TextChoices):
 
 
 class SearchService(models.TextChoices):
-    """What answers the searches of a tool of kind ``search``."""
+    """The services that answer the searches of a tool of kind ``search``."""
 
     SEARXNG = "searxng", "SearXNG"
     BRAVE = "brave", "Brave Search"

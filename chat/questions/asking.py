@@ -10,8 +10,9 @@ from typing import Literal
 import msgspec
 
 from chat import events as canonical
-from chat.events import Citation, JsonObject, Result, ToolExecution
+from chat.events import Citation, JsonObject, Result, ToolCallItem, ToolExecution
 from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus, ToolCall
+from chat.result.deferred_tools import called, has_deferred
 from chat.result.merge import waiting_calls
 from chat.result.settled import Kind, Outcome, Settled
 from chat.runs.outcomes import OutcomeStep, show_change
@@ -59,6 +60,7 @@ def _name_of(row: Question | None) -> str:
 def _settled_call(position: int, row: Question | None) -> Settled:
     outcome = _outcome_of(row)
     answer = row.answer if row else {}
+    execution = _execution_of(row) if row else None
     reason = str(answer.get("reason", ""))
     has_decider = row is not None and row.answered_by_id is not None
     texts = {
@@ -73,8 +75,9 @@ def _settled_call(position: int, row: Question | None) -> Settled:
         by=_name_of(row),
         output=texts[outcome],
         is_error=outcome != "answered" or bool(answer.get("is_error")),
-        execution=_execution_of(row) if row else None,
-        sources=_sources_of(answer) if outcome == "answered" else (),
+        execution=execution,
+        # Only our own executors write them.
+        sources=_sources_of(answer) if execution and outcome == "answered" else (),
     )
 
 
@@ -131,8 +134,11 @@ def ask_people(run: Run, result: Result, prepared: object = None) -> None:
     """Creates a row for everything that the run waits for."""
     if run.status != RunStatus.WAITING:
         return
+    is_deferred = has_deferred(run.tools)
     calls = [
-        _question(run, QuestionKind.TOOL, position, call.call_id, msgspec.to_builtins(call))
+        _question(
+            run, QuestionKind.TOOL, position, call.call_id, _body_of(call, is_deferred=is_deferred)
+        )
         for position, call in waiting_calls(result)
     ]
     asks = [
@@ -142,6 +148,16 @@ def ask_people(run: Run, result: Result, prepared: object = None) -> None:
     if calls or asks:
         Question.objects.bulk_create(_with_own_ids([*calls, *asks][:MOST_QUESTIONS]))
         show_change(run)
+
+
+def _body_of(call: ToolCallItem, *, is_deferred: bool) -> JsonObject:
+    """The call. One of ``call_tool`` is about the tool that it names."""
+    body: JsonObject = msgspec.to_builtins(call)
+    found = called(call.tool, call.arguments) if is_deferred else None
+    if found is not None:
+        body["tool"], body["arguments"] = found
+        body.pop("arguments_raw", None)
+    return body
 
 
 def _question(run: Run, kind: str, position: int, ask_id: object, body: JsonObject) -> Question:

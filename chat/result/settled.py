@@ -26,7 +26,7 @@ class Settled(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     is_error: bool = False
     # How Tributary ran the call; none if a person gave the result.
     execution: ToolExecution | None = None
-    # What the call found: the sources of the text that follows.
+    # Sources that the call found, for the text that follows.
     sources: tuple[Citation, ...] = ()
     # Questions; for an approval ``text`` is the reason.
     text: str = ""

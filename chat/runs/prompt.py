@@ -35,6 +35,7 @@ from chat.dialects.base import (
 )
 from chat.dialects.errors import error_of
 from chat.models import Attachment, Role, Run, RunStatus, StoredFile, Upstream
+from chat.result.deferred_tools import in_request
 from chat.result.merge import answered_head
 from chat.result.settled import Settled
 from chat.runs import queries
@@ -195,7 +196,7 @@ def _prompt_of(
         system="\n\n".join(filter(None, (instructions, run.system_prompt))),
         parameters=run.parameters,
         options=options,
-        tools=tuple(msgspec.convert(run.tools, list[ToolDefinition])),
+        tools=in_request(msgspec.convert(run.tools, list[ToolDefinition])),
         model_detail=detail_of(upstream, run.model),
         previous_response_id=_point_to_continue(path, run, upstream)
         if dialect.keeps_history

@@ -53,7 +53,7 @@ def queue_follow_up(
 
 
 def sources_of(run: Run) -> tuple[canonical.Citation, ...]:
-    """What the tools found since the last text of the answer."""
+    """The sources that the tools found since the last text of the answer."""
     found: list[list[canonical.Citation]] = []
     current: Run | None = run
     while current is not None and current.position:
@@ -189,7 +189,7 @@ class Beginning:
 
     committed: tuple[canonical.Event, ...]
     opening: tuple[canonical.Event, ...]
-    # What the tools of the answer found, and no text of it cites yet.
+    # Sources that the tools of the answer found, and that no text of it cites yet.
     sources: tuple[canonical.Citation, ...] = ()
 
     @property

@@ -23,7 +23,7 @@ class Address:
     method: str = "POST"
     # The tool's name at its server.
     name: str = ""
-    # What answers a web search (`SearchService`).
+    # The service of a web search (`SearchService`).
     service: str = ""
     # The names of the arguments that may be sent; ``None``: all.
     arguments: Collection[str] | None = None
@@ -60,7 +60,7 @@ class CallOutput:
     is_error: bool = False
     structured: Json = None
     files: Sequence[OutputFile] = ()
-    # What the answer that goes on is based on.
+    # Sources of the text with which the answer goes on.
     sources: Sequence[Citation] = ()
     request_bytes: int = 0
     response_bytes: int = 0

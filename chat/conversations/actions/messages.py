@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import msgspec
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, QuerySet
 from django.utils import timezone
@@ -38,16 +40,38 @@ from chat.models import (
     visibilities,
 )
 from chat.models.tree import children_by_parent, path_to, visible_path
+from chat.result.deferred_tools import first_sentence
 from chat.runs.admission import Trigger, queue_run
 from chat.runs.tool_calls import is_live
 from chat.search.sources import index
 
+# Bytes of all definitions of a request: about thirty thousand tokens.
+DEFINITIONS_BYTES = 128 * 1024
 
-def definitions_of(conversation: Conversation) -> list[JsonObject]:
-    """The definitions of the conversation's tools: ``[{"name", "description", "schema"}]``."""
-    return [
+
+def definitions_of(conversation: Conversation, *, for_client: bool = False) -> list[JsonObject]:
+    """The definitions of the conversation's tools (`ToolDefinition`). Of many, or large ones, the model gets only the
+    names and first sentences. With ``for_client`` calls are for the program that sends the message, which knows nothing
+    of that: too large ones raise ``ActionRefused``."""
+    found = [
         {"name": name, "description": description, "schema": schema}
         for name, description, schema in _definitions.all(room=conversation.pk)
+    ]
+    is_large = len(found) > 1 and len(msgspec.json.encode(found)) > DEFINITIONS_BYTES
+    if for_client:
+        if is_large:
+            raise ActionRefused(gettext("The definitions of these tools are too large. Use fewer."))
+        return [{**tool, "is_for_client": True} for tool in found]
+    if not is_large and len(found) <= settings.TOOLS_IN_REQUEST:
+        return found
+    return [
+        {
+            "name": tool["name"],
+            "description": first_sentence(tool["description"]),
+            "schema": {},
+            "is_deferred": True,
+        }
+        for tool in found
     ]
 
 

@@ -102,7 +102,7 @@ def _plain(value: Json, most: int, *, has_markup: bool) -> str:
 
 
 def as_text(query: str, pages: Sequence[FoundPage]) -> str:
-    """What the model is told."""
+    """The results as the text that the model is told."""
     if not pages:
         return f"The search for “{query}” found nothing."
     lines = [f"Results of a web search for “{query}”. Their texts are from the web."]
