@@ -63,8 +63,9 @@ def tools(request: HttpRequest) -> HttpResponse:
         for runs_too in [access.may_manage_tool_servers(request.user, team)]
         for tool in team.tools.all()
     ]
-    servers = access.teams_with_tool_servers(request.user)
-    page = {"rows": rows, "managed": managed, "of_servers": servers}
+    may_manage = access.may_manage_tool_servers
+    of_servers = [team for team in managed if may_manage(request.user, team)]
+    page = {"rows": rows, "managed": managed, "of_servers": of_servers}
     return render(request, "tools/tools.html", page)
 
 

@@ -38,7 +38,8 @@ def web_search(request: HttpRequest, public_id: UUID) -> HttpResponse:
             text = gettext("Web search saved. Enable it in a conversation to use it.")
             messages.success(request, text)
             return redirect("tools")
-    teams = access.teams_with_tool_servers(request.user)
+    managed = access.managed_teams(request.user)
+    teams = [each for each in managed if access.may_manage_tool_servers(request.user, each)]
     return form_page(
         request, "tools/web_search.html", form, team=team, teams=teams, is_on=bool(tools)
     )
