@@ -112,7 +112,7 @@ Turn = UserTurn | AssistantTurn
 class ToolDefinition:
     """A function that the model may ask us to run. ``schema`` is a JSON Schema of type object.
 
-    ``is_deferred``: the model gets only the name and the first sentence (`chat.result.deferred_tools`).
+    ``is_deferred``: the model gets only the name and the first sentence (`chat.runs.offered_tools`).
     ``is_for_client``: a program gives the result, which sent the message.
     """
 

@@ -259,6 +259,7 @@ def _choice(
         model=chosen.model,
         parameters=mapped.values,
         system_prompt=system_prompt.strip(),
+        calls_are_for_client=request.runs_tools is False,
         notes=[
             *said,
             *request.notes,

@@ -35,11 +35,11 @@ from chat.dialects.base import (
 )
 from chat.dialects.errors import error_of
 from chat.models import Attachment, Role, Run, RunStatus, StoredFile, Upstream
-from chat.result.deferred_tools import in_request
 from chat.result.merge import answered_head
 from chat.result.settled import Settled
 from chat.runs import queries
 from chat.runs.attempts import begin_attempt
+from chat.runs.offered_tools import in_request
 from chat.runs.resume import Beginning, filled_output, opening, replies_in, sources_of
 from chat.runs.segments import read_events
 

@@ -16,8 +16,10 @@ from chat.dialects import DIALECTS
 from chat.dialects.base import Prompt, ToolDefinition, UserTurn
 from chat.models import Conversation, Question, Run, Team, Tool, ToolRule, Upstream, User
 from chat.result import deferred_tools
-from chat.result.deferred_tools import called, first_sentence, in_request, shown_call
+from chat.result.deferred_tools import called, first_sentence, shown_call
+from chat.runs import offered_tools
 from chat.runs import runner as runners
+from chat.runs.offered_tools import in_request
 from chat.tools import actions
 from chat.tools.definitions import call_digest
 from chat.tools.runner import RUN_CALLS
@@ -77,7 +79,7 @@ def test_many_become_two_functions_with_a_bounded_list() -> None:
     assert "- tool_399\n" in wide[0].description + "\n"
     assert "more, which search_tools finds" in endless[0].description
     for made in (short, long, wide, endless):
-        assert len(made[0].description.encode()) < deferred_tools.LIST_BYTES + 500
+        assert len(made[0].description.encode()) < offered_tools.LIST_BYTES + 500
     assert in_request(deferred("a", "b")) == short
 
 

@@ -102,6 +102,8 @@ class ModelChoice:
     system_prompt: str = ""
     # Notes about what was changed or left out, for the run's details.
     notes: Sequence[str] = ()
+    # Whether the program that sends the message gives the results of tool calls.
+    calls_are_for_client: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -485,7 +487,9 @@ def _queue_answer(
         system_prompt=choice.system_prompt,
         # The server's own defaults, where the person chose nothing else.
         parameters={**choice.upstream.parameters, **choice.parameters},
-        tools=definitions_of(conversation) if tools is None else list(tools),
+        tools=definitions_of(conversation, for_client=choice.calls_are_for_client)
+        if tools is None
+        else list(tools),
         requested_by=user,
         idempotency_key=idempotency_key,
         notes=list(choice.notes),
