@@ -1,20 +1,19 @@
 """The text of an HTML page for a model: headings, paragraphs, lists and links, without menus and scripts.
 
-This module is also a program (`chat.tools.web.reader`), so it imports nothing of ours: deep nesting costs a parser
-time in proportion to its square, and only a process can be limited.
+A child process runs it (`chat.tools.web.reader`): deep nesting costs a parser time in proportion to its square, and
+only a process can be limited.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import resource
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from typing import BinaryIO
 from urllib.parse import urljoin
 
+import msgspec
 import nh3
 
 _DROPPED = {
@@ -32,15 +31,18 @@ _KEPT = {*_BLOCKS, "a", "li", "br", "td", "th", "code"}
 # The main part is the page if it has at least these characters.
 _LEAST_MAIN = 200
 _LINK_CHARACTERS = 500
-# A page of some megabytes takes a tenth of this time, and of this memory.
-CPU_SECONDS = 5
-MEMORY_BYTES = 1024 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadablePage:
     title: str
     text: str
+
+
+def read_frames(file: BinaryIO, order: bytes) -> Iterator[bytes]:
+    """The title and the text of the page in ``file``, whose address is ``order``, as JSON."""
+    page = readable(file.read().decode("utf-8", "replace"), order.decode())
+    yield msgspec.json.encode({"title": page.title, "text": page.text})
 
 
 def readable(html: str, url: str) -> ReadablePage:
@@ -145,16 +147,3 @@ def _tidy(pieces: list[str]) -> str:
         if kept or (lines and lines[-1]):
             lines.append(kept)
     return "\n".join(lines).strip()
-
-
-def main() -> None:
-    """Reads JSON with ``html`` and ``url`` from standard input, and writes the page as JSON."""
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    given = json.load(sys.stdin.buffer)
-    page = readable(given["html"], given["url"])
-    json.dump({"title": page.title, "text": page.text}, sys.stdout)
-
-
-if __name__ == "__main__":
-    main()

@@ -3,44 +3,55 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from contextlib import suppress
+import io
+import threading
+from contextlib import closing
 
 import msgspec
 
-from chat.tools.web import readable
+from chat.core.isolation.child import Refused
+from chat.core.isolation.parent import ChildKilled, Limits, read_in_child
 from chat.tools.web.readable import ReadablePage
 
-# With the start of the process, and on a busy machine.
-WAIT_SECONDS = 20.0
+_READER = "chat.tools.web.readable:read_frames"
+_MEGABYTE = 1024 * 1024
+# A page of some megabytes takes a tenth of this time and of this memory.
+LIMITS = Limits(
+    memory_bytes=1024 * _MEGABYTE,
+    cpu_seconds=5,
+    wait_seconds=30,
+    frame_bytes=64 * _MEGABYTE,
+    output_bytes=64 * _MEGABYTE,
+)
 
 
 class Unreadable(Exception):
     """The page took more time or memory than it may."""
 
 
+class _Canceled(Exception):
+    """Nobody waits for the page any more."""
+
+
 async def read_html(html: str, url: str) -> ReadablePage:
-    """The readable text of the page at ``url``. Raises ``Unreadable``. The process ends with a cancellation, too."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", readable.__file__),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={},
-    )
+    """The readable text of the page at ``url``. Raises ``Unreadable``. With a cancellation the child ends, too."""
+    is_canceled = threading.Event()
     try:
-        async with asyncio.timeout(WAIT_SECONDS):
-            given = msgspec.json.encode({"html": html, "url": url})
-            written, _ = await process.communicate(given)
-    except TimeoutError:
+        return await asyncio.to_thread(_read, html, url, is_canceled)
+    except (ChildKilled, Refused):
         raise Unreadable from None
     finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-    try:
-        found = msgspec.json.decode(written, type=dict[str, str])
-    except msgspec.DecodeError:
-        raise Unreadable from None
+        is_canceled.set()
+
+
+def _read(html: str, url: str, is_canceled: threading.Event) -> ReadablePage:
+    def check() -> None:
+        if is_canceled.is_set():
+            raise _Canceled
+
+    frames = read_in_child(
+        _READER, io.BytesIO(html.encode()), url.encode(), limits=LIMITS, check=check
+    )
+    with closing(frames):
+        found = msgspec.json.decode(next(frames), type=dict[str, str])
     return ReadablePage(title=found["title"], text=found["text"])
