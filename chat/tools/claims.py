@@ -34,6 +34,7 @@ from chat.models import (
 from chat.questions import actions as questions
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.tools import checks
+from chat.tools.call_metrics import count_call
 from chat.tools.call_rows import held_by, lock_conversation, read_call
 from chat.tools.endings import ask_people, end_call, may_repeat
 from chat.tools.http_definition import arguments_of
@@ -178,6 +179,7 @@ def _is_allowed_still(call: ToolCall) -> bool:
         questions.reopen_running(call.question)
     else:
         mine.update(status=CallStatus.REFUSED, finished_at=timezone.now(), **ended)
+        count_call(call, CallStatus.REFUSED)
         reply = {"reason": decision.reason}
         questions.settle_running(call.question, QuestionStatus.DECLINED, reply)
     logger.info("tool_call.held_back call=%d verdict=%s", call.pk, decision.verdict)

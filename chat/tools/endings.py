@@ -33,6 +33,7 @@ from chat.models import (
 from chat.questions import actions as questions
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.search.sources import index
+from chat.tools.call_metrics import count_call
 from chat.tools.call_rows import held_by, lock_conversation, read_call
 from chat.tools.kinds import CallFailed, CallOutput, OutputFile
 from chat.tools.mcp.listing import clean_json
@@ -133,10 +134,10 @@ def _settle(
     with transaction.atomic():
         if not lock_conversation(pk):
             return False
-        ended = held_by(pk, claim).update(
-            finished_at=timezone.now(), claim=None, runner=None, **values
-        )
+        now = timezone.now()
+        ended = held_by(pk, claim).update(finished_at=now, claim=None, runner=None, **values)
         if ended:
+            count_call(call, str(values["status"]), now)
             _store_files(call, files)
             questions.settle_running(call.question, QuestionStatus.ANSWERED, reply)
             # A place is free for the next call of the answer.
@@ -162,6 +163,7 @@ def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
             error=sentence,
         )
         if asked:
+            count_call(call, CallStatus.UNKNOWN)
             questions.reopen_running(call.question)
             publish_after_commit(TOOL_CALLS)
     if asked:

@@ -29,6 +29,7 @@ from chat.result.deferred_tools import SEARCH_TOOLS, has_deferred
 from chat.runs.outcomes import OutcomeStep, show_change
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.tools import checks
+from chat.tools.call_metrics import count_call
 from chat.tools.definitions import call_digest
 from chat.tools.rules import Verdict
 from chat.tools.tool_search import search_tools
@@ -62,6 +63,8 @@ def run_tools(run: Run, result: Result, prepared: object = None) -> None:
     ToolCall.objects.bulk_create(found)
     for call in found:
         _settle_question(call)
+        if call.finished_at is not None:
+            count_call(call, call.status)
     if any(call.status == CallStatus.QUEUED for call in found):
         publish_after_commit(TOOL_CALLS)
     if searches or any(call.status == CallStatus.REFUSED for call in found):
