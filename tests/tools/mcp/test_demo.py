@@ -7,7 +7,8 @@ from asgiref.sync import sync_to_async
 from django.test import override_settings
 
 from chat.accounts.actions.setup import set_up
-from chat.models import Team, ToolRule, ToolServer
+from chat.models import Team, Tool, ToolRule, ToolServer, User
+from chat.servers.actions.demo import ensure_demo_upstream
 from chat.tools import servers
 from chat.tools.demo import ensure_demo_tools
 from chat.tools.server_lists import store_listing
@@ -73,6 +74,26 @@ async def test_reading_the_demo_changes_none_of_its_tools(caller: Caller) -> Non
     tools = [tool async for tool in server.tools.all()]
     assert not any(servers.is_changed(tool) for tool in tools)
     assert {tool.name: tool.rule for tool in tools} == RULES
+
+
+@pytest.mark.django_db
+def test_older_installation_with_demo_models_gets_the_tools_once(
+    team: Team, administrator: User
+) -> None:
+    Tool.objects.create(team=team, name="set_gate")
+    with override_settings(DEMO_UPSTREAM_URL=URL):
+        ensure_demo_tools()
+        assert not ToolServer.objects.exists()
+        ensure_demo_upstream()
+        ensure_demo_tools()
+
+        server = ToolServer.objects.get()
+        assert server.team == team
+        names = {*RULES, "demo_river_set_gate"} - {"set_gate"}
+        assert {tool.name for tool in server.tools.all()} == names
+        servers.remove_server(administrator, server)
+        ensure_demo_tools()
+        assert not ToolServer.objects.exists()
 
 
 @pytest.mark.django_db

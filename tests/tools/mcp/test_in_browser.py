@@ -54,3 +54,14 @@ def test_server_is_read_while_its_page_watches(ada: Administrator, demo: FakeUps
     assert page.locator(".run-read-only").count() == 0
     assert "sk-canary" not in page.content()
     assert ada.complaints == []
+
+
+def test_example_is_put_into_the_schema(ada: Administrator) -> None:
+    page = ada.open("/people/tools/")
+    page.click(".page-head a:has-text('Add tool'), .empty a:has-text('Add tool')")
+    page.click(".tool-example summary")
+    page.click("button:has-text('Insert example')")
+
+    # The form checks it as if it were typed.
+    page.wait_for_selector("#tool-check:has-text('city')")
+    assert '"city"' in page.locator("#id_schema").input_value()
