@@ -40,7 +40,7 @@ class SearchService(models.TextChoices):
     """The services that answer the searches of a tool of kind ``search``."""
 
     SEARXNG = "searxng", "SearXNG"
-    BRAVE = "brave", "Brave Search"
+    BRAVE = "brave", gettext_lazy("Brave Search")
     TAVILY = "tavily", "Tavily"
 
 

@@ -17,18 +17,14 @@ from chat.models import AuditEvent, SearchService, Team, Tool, ToolKind, ToolReq
 from chat.tools.definitions import rule_and_digest, withdraw_allowances
 from chat.tools.http_definition import check_address, origin, places_in
 from chat.tools.web import definitions
-from chat.tools.web.results import BRAVE_ADDRESS, TAVILY_ADDRESS
+from chat.tools.web.results import BRAVE_ADDRESS, KEY_HEADERS, TAVILY_ADDRESS
 
 WEB_KINDS = (ToolKind.SEARCH, ToolKind.PAGE)
 KEY_LENGTH = 500
-# The services with one address for everybody, and the header that their key is sent in.
+# The services with one address for everybody.
 ADDRESSES: Mapping[str, str] = {
     SearchService.BRAVE: BRAVE_ADDRESS,
     SearchService.TAVILY: TAVILY_ADDRESS,
-}
-_KEY_HEADERS: Mapping[str, tuple[str, str]] = {
-    SearchService.BRAVE: ("X-Subscription-Token", "{key}"),
-    SearchService.TAVILY: ("Authorization", "Bearer {key}"),
 }
 
 
@@ -96,9 +92,9 @@ def _store_service(tool: Tool, values: WebSearchValues, address: str) -> None:
     stored.tool = tool
     keeps = bool(stored.pk) and stored.service == values.service and stored.has_headers
     keeps = keeps and origin(stored.address) == origin(address)
-    if values.service in _KEY_HEADERS:
+    if values.service in KEY_HEADERS:
         if values.key:
-            name, form = _KEY_HEADERS[values.service]
+            name, form = KEY_HEADERS[values.service]
             stored.set_headers({name: form.format(key=checked_key(values.key))})
         elif not keeps:
             raise ActionRefused(gettext("Enter the key of the search service."))

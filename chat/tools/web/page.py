@@ -14,14 +14,12 @@ from chat.tools.http import TEXT_TYPES, decoded, fetch, headers_of, type_of
 from chat.tools.kinds import CallFailed, CallOutput, CallRequest
 from chat.tools.web.readable import ReadablePage
 from chat.tools.web.reader import Unreadable, read_html
-from chat.tools.web.results import URL_CHARACTERS
+from chat.tools.web.results import URL_CHARACTERS, part_of
 from chat.upstreams.configured import configured_client, picture_policy
 from chat.upstreams.exchange import Headers
 
 MOST_REDIRECTS = 5
 REDIRECTS = (301, 302, 303, 307, 308)
-# Characters of a page that the model gets at once: about ten thousand tokens.
-PART_CHARACTERS = 40_000
 # Characters of the beginning in which a page may name its character set.
 HEAD_BYTES = 2048
 HTML_TYPES = ("text/html", "application/xhtml+xml")
@@ -49,7 +47,7 @@ async def read_page(request: CallRequest) -> CallOutput:
         return CallOutput(text=f"HTTP status {status}.", is_error=True, response_bytes=len(content))
     page = await _read(headers, content, url)
     return CallOutput(
-        text=_part(page, url, request.arguments.get("start")),
+        text=part_of(page, url, _begin_of(request.arguments.get("start"), page)),
         sources=[Citation(kind="web", title=page.title or url, url=url)],
         request_bytes=len(url),
         response_bytes=len(content),
@@ -110,16 +108,9 @@ async def _read(headers: Headers, content: bytes, url: str) -> ReadablePage:
     raise CallFailed(NOT_TEXT % (media_type or "application/octet-stream"))
 
 
-def _part(page: ReadablePage, url: str, start: object) -> str:
-    """The part of the page from ``start`` on, for the model."""
-    begin = int(start) if isinstance(start, int) and not isinstance(start, bool) else 0
-    begin = max(0, begin)
+def _begin_of(start: object, page: ReadablePage) -> int:
+    """Where the model goes on reading. Raises ``CallFailed`` if that is behind the end."""
+    begin = max(0, start) if isinstance(start, int) and not isinstance(start, bool) else 0
     if begin and begin >= len(page.text):
         raise CallFailed(AFTER_END)
-    end = begin + PART_CHARACTERS
-    text = page.text[begin:end] or "The page has no text."
-    head = f"Text of {url}, from the web."
-    title = f"\n{page.title}" if page.title and not begin else ""
-    rest = len(page.text) - end
-    more = f"\n\n[{rest} more characters. Go on reading with start={end}.]" if rest > 0 else ""
-    return f"{head}{title}\n\n{text}{more}"
+    return begin

@@ -1,4 +1,4 @@
-"""The results of web searches, as the search services send them. Pure functions."""
+"""The results of web searches as the search services send them, and what models are told of pages. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,21 @@ from chat.core.text import clean
 from chat.events import Citation, Json, JsonObject
 from chat.models import SearchService
 from chat.rendering.safety import is_safe_link
+from chat.tools.web.readable import ReadablePage
 
 TITLE_CHARACTERS = 200
 EXTRACT_CHARACTERS = 1000
 URL_CHARACTERS = 2000
+# Characters of a page that the model gets at once: about ten thousand tokens.
+PART_CHARACTERS = 40_000
 
 BRAVE_ADDRESS = "https://api.search.brave.com/res/v1/web/search"
 TAVILY_ADDRESS = "https://api.tavily.com/search"
+# The header in which a service gets its key.
+KEY_HEADERS: Mapping[str, tuple[str, str]] = {
+    SearchService.BRAVE: ("X-Subscription-Token", "{key}"),
+    SearchService.TAVILY: ("Authorization", "Bearer {key}"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +119,16 @@ def as_text(query: str, pages: Sequence[FoundPage]) -> str:
         if page.text:
             lines.append(page.text)
     return "\n".join(lines)
+
+
+def part_of(page: ReadablePage, url: str, begin: int) -> str:
+    """The text of a page from the character ``begin`` on, as the model is told it."""
+    end = begin + PART_CHARACTERS
+    text = page.text[begin:end] or "The page has no text."
+    title = f"\n{page.title}" if page.title and not begin else ""
+    rest = len(page.text) - end
+    more = f"\n\n[{rest} more characters. Go on reading with start={end}.]" if rest > 0 else ""
+    return f"Text of {url}, from the web.{title}\n\n{text}{more}"
 
 
 # --- the services -------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pytest_django import Settings
 from chat.events import JsonObject
 from chat.models import SearchService, ToolKind
 from chat.tools.kinds import Address, CallFailed, CallOutput, CallRequest
-from chat.tools.web import page, search
+from chat.tools.web import page, results, search
 from chat.tools.web.page import read_page
 from chat.tools.web.search import search_web
 from chat.upstreams.addresses import AddressPolicy
@@ -156,10 +156,10 @@ async def test_long_page_is_read_in_parts(client: Client, host: RemoteHost) -> N
     url = host.serve("/long", words.encode(), **HTML)
 
     first = await read(client, url)
-    second = await read(client, url, start=page.PART_CHARACTERS)
+    second = await read(client, url, start=results.PART_CHARACTERS)
 
-    assert f"start={page.PART_CHARACTERS}" in first.text
-    assert len(first.text) < page.PART_CHARACTERS + 500
+    assert f"start={results.PART_CHARACTERS}" in first.text
+    assert len(first.text) < results.PART_CHARACTERS + 500
     assert second.text.endswith("000004999")
     with pytest.raises(CallFailed, match="ends before"):
         await read(client, url, start=10**9)
