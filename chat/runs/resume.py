@@ -53,16 +53,25 @@ def queue_follow_up(
 
 
 def sources_of(run: Run) -> tuple[canonical.Citation, ...]:
-    """The sources that the tools found since the last text of the answer."""
-    found: list[list[canonical.Citation]] = []
-    current: Run | None = run
-    while current is not None and current.position:
-        found.append([source for each in read_inputs(current) for source in each.sources])
-        current = run_before(current)
-        if current is not None and _has_text(current):
+    """The sources that the tools found since the last text of the answer, in their order."""
+    rows = Run.objects.filter(message_id=run.message_id, position__lte=run.position)
+    given = dict(rows.values_list("position", "inputs")) if run.position else {}
+    found = {at: _sources_in(inputs) for at, inputs in given.items()}
+    every: dict[str | None, canonical.Citation] = {}
+    for at in sorted(found, reverse=True):
+        # Results can be megabytes, so they are read only if there is something to cite.
+        if not any(found[earlier] for earlier in found if earlier <= at):
             break
-    every = {source.url: source for sources in reversed(found) for source in sources}
+        every = {source.url: source for source in found[at]} | every
+        before = rows.filter(position=at - 1).first()
+        if before is None or _has_text(before):
+            break
     return tuple(every.values())
+
+
+def _sources_in(inputs: object) -> list[canonical.Citation]:
+    given = msgspec.convert(inputs, list[Settled])
+    return [source for each in given for source in each.sources]
 
 
 def _has_text(run: Run) -> bool:

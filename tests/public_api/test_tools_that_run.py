@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -169,6 +170,47 @@ def test_stream_ends_if_nothing_continues_the_answer(
     assert client.result.ext.status == "waiting"
     assert client.names[-1] == "chat.end"
     assert client.names.count("chat.end") == 1
+
+
+def test_stop_ends_a_call_that_runs_and_the_stream(
+    site: ProgramSite, fake: FakeUpstream, host: RemoteHost
+) -> None:
+    # Nothing answers at this port.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/{{city}}"
+        site.rows("UPDATE chat_toolrequest SET address = ?", address)
+        fake.script(calling(LEVEL))
+        client = StreamClient(site, **body("level", run_tools=True))
+        soon(
+            lambda: site.rows(
+                "SELECT 1 FROM chat_toolcall WHERE sent_at IS NOT NULL AND status = 'running'"
+            )
+        )
+
+        stopped = site.request("POST", f"/api/v1/runs/{client.run}/stop")
+
+        client.until_ended()
+    assert stopped.status_code == 200
+    assert client.result.ext.status == "waiting"
+    assert client.names.count("chat.end") == 1
+
+
+def test_repeated_key_is_the_same_request_only_with_the_same_member(
+    site: ProgramSite, fake: FakeUpstream, host: RemoteHost
+) -> None:
+    fake.script(calling(LEVEL), saying("It is 2.31 m."))
+    key = {"Idempotency-Key": uuid.uuid4().hex}
+
+    def ask(**fields: object) -> httpx.Response:
+        with site.client() as client:
+            return client.post(CHAT, json=body("level", **fields), headers=key)
+
+    first, second, other = ask(run_tools=True), ask(run_tools=True), ask(run_tools=False)
+
+    assert first.json()["output"] == second.json()["output"]
+    assert len(first.json()["output"]) == 2
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "idempotency_key_reused")
+    assert host.paths == ["/Oslo"]
 
 
 def test_response_ends_where_somebody_else_has_to_answer(
