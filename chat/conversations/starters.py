@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import quote, urlencode
 from uuid import UUID
 
 from django.utils.functional import Promise
@@ -23,6 +24,12 @@ class Starter:
     text: str | Promise
     # The server whose first model the suggestion is for, if it isn't the chosen one.
     server: UUID | None = None
+
+    @property
+    def query(self) -> str:
+        """The query of the page that begins with the suggestion."""
+        server = {"server": str(self.server)} if self.server else {}
+        return urlencode({**server, "draft": str(self.text)}, quote_via=quote)
 
 
 def _starter(table: Mapping[str, str]) -> Starter:
