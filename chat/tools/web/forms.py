@@ -33,7 +33,6 @@ class WebSearchForm(forms.Form):
     )
     address = forms.CharField(
         label=gettext_lazy("Address"),
-        required=False,
         max_length=ADDRESS_LENGTH,
         widget=forms.TextInput(attrs={**_TYPED, "inputmode": "url"}),
         help_text=gettext_lazy(
@@ -43,7 +42,6 @@ class WebSearchForm(forms.Form):
     )
     key = forms.CharField(
         label=gettext_lazy("Key"),
-        required=False,
         max_length=KEY_LENGTH,
         widget=forms.PasswordInput(attrs=_TYPED),
         help_text=gettext_lazy("It is stored encrypted and never shown again."),
@@ -64,10 +62,20 @@ class WebSearchForm(forms.Form):
         super().__init__(data, initial=_initial(tools), label_suffix="")
         search = tools.get(ToolKind.SEARCH)
         self._stored = search.request if search else None
+        service = str((data or {}).get("service", ""))
+        if data:
+            # Each service has one of them.
+            self.fields["address"].required = service not in ADDRESSES
+            self.fields["key"].required = service in ADDRESSES and not self._keeps_key(service)
         if self._stored is not None and self._stored.has_headers:
+            self.fields["key"].required = self.fields["key"].required and bool(data)
             self.fields["key"].help_text = gettext_lazy(
                 "The stored key is never shown. Leave this empty to keep it."
             )
+
+    def _keeps_key(self, service: str) -> bool:
+        stored = self._stored
+        return stored is not None and stored.has_headers and stored.service == service
 
     @property
     def service_choices(self) -> list[tuple[forms.boundfield.BoundWidget, str | Promise]]:
@@ -77,9 +85,9 @@ class WebSearchForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         said = super().clean() or {}
         service = str(said.get("service", ""))
-        if service == SearchService.SEARXNG:
-            self._check("address", lambda: checked_address(service, said.get("address", "")))
-        elif said.get("key"):
+        if service == SearchService.SEARXNG and said.get("address"):
+            self._check("address", lambda: checked_address(service, said["address"]))
+        elif service != SearchService.SEARXNG and said.get("key"):
             self._check("key", lambda: checked_key(said["key"]))
         return said
 
