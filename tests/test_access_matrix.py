@@ -997,7 +997,7 @@ TOOL_SERVER_CASES = [
     ),
     *(
         Case(f"tool_server_{verb}", tool_server_managers(302), "", _tool_server, "post")
-        for verb in ("test", "switch", "read_only", "remove")
+        for verb in ("people", "test", "switch", "read_only", "remove")
     ),
     Case("tool_server_rule", tool_server_managers(302), "", _remote_tool, "post"),
 ]

@@ -115,6 +115,7 @@ def tools_of(conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolC
 
 
 def tools_for(
+    user: User,
     teams: Sequence[Team],
     upstreams: Iterable[Upstream],
     project: Project | None = None,
@@ -125,7 +126,7 @@ def tools_for(
     switched on, and with ``with_demo`` those of the demo's server."""
     enabled = set(project.tools.values_list("pk", flat=True)) if project else ()
     tools = (
-        Tool.objects.filter(team__in=teams)
+        access.usable_tools(user, Tool.objects.filter(team__in=teams))
         .select_related("team", "server")
         .order_by("team__name", "name")
     )

@@ -54,6 +54,9 @@ class ToolServer(models.Model):
     # {name: value}, encrypted: a key that everybody's calls use.
     sealed_headers = models.TextField(blank=True, editable=False)
     is_enabled = models.BooleanField(default=True)
+    # Whether only people of its groups may use its tools. Without any group left that is nobody.
+    is_for_groups = models.BooleanField(default=False, db_default=False)
+    groups = models.ManyToManyField("chat.Group", blank=True, related_name="tool_servers")
     # The version of the protocol that it spoke last.
     protocol = models.CharField(max_length=40, blank=True)
     # The steps of the last test: [{"name", "outcome", "text"}].

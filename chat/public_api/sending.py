@@ -279,7 +279,9 @@ def _tools(token: AccessToken, integrations: Sequence[Json] | None) -> _Tools:
     ]
     tools = {
         tool.name: tool
-        for tool in Tool.objects.filter(team=token.team, name__in=filter(None, named))
+        for tool in access.usable_tools(
+            token.user, Tool.objects.filter(team=token.team, name__in=filter(None, named))
+        ).select_related("server")
     }
     missing = next((name for name in named if name is not None and name not in tools), None)
     if missing is not None:

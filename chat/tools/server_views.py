@@ -18,6 +18,7 @@ from chat.models import Team, Tool, ToolServer
 from chat.tools import servers as actions
 from chat.tools.server_forms import ToolServerForm
 from chat.tools.server_page import read_only_offers, state_of, steps_of, tool_page
+from chat.tools.server_people import ServerPeopleForm, set_people
 from chat.web.decorators import login_required, post_action, refuse_with_message
 from chat.web.responses import form_page
 
@@ -83,6 +84,7 @@ def tool_server(request: HttpRequest, public_id: UUID) -> HttpResponse:
         "lines": shown.lines,
         "shown": shown,
         "read_only": read_only_offers(shown.lines),
+        "people": ServerPeopleForm(server=server) if server.team.groups.exists() else None,
     }
     return render(request, "tools/server.html", page)
 
@@ -146,6 +148,19 @@ def _refuse(
 @post_action(access.get_tool_server, _refuse)
 def tool_server_test(request: HttpRequest, server: ToolServer) -> HttpResponse:
     actions.queue_test(server)
+    return redirect("tool_server", server.public_id)
+
+
+@post_action(access.get_tool_server, _refuse)
+def tool_server_people(request: HttpRequest, server: ToolServer) -> HttpResponse:
+    form = ServerPeopleForm(request.POST, server=server)
+    if not form.is_valid():
+        raise ActionRefused(gettext("One of these groups no longer exists. Reload the page."))
+    said = form.cleaned_data
+    set_people(
+        request.user, server, is_for_groups=said["is_for_groups"], groups=list(said["groups"])
+    )
+    messages.success(request, gettext("%(name)s was saved.") % {"name": server.name})
     return redirect("tool_server", server.public_id)
 
 

@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.translation import gettext
 
+from chat import access
 from chat.conversations.titles import title_of
 from chat.core.errors import ActionRefused, AnswerLive, Overtaken, storage_errors
 from chat.core.prepared import Prepared, PreparedDelete, insert
@@ -49,13 +50,17 @@ from chat.search.sources import index
 DEFINITIONS_BYTES = 128 * 1024
 
 
-def definitions_of(conversation: Conversation, *, for_client: bool = False) -> list[JsonObject]:
-    """The definitions of the conversation's tools (`ToolDefinition`). Of many, or large ones, the model gets only the
+def definitions_of(
+    conversation: Conversation, user: User | None = None, *, for_client: bool = False
+) -> list[JsonObject]:
+    """The definitions of the conversation's tools that the user may use (`ToolDefinition`). Of many, or large ones, the model gets only the
     names and first sentences. With ``for_client`` calls are for the program that sends the message, which knows nothing
     of that: too large ones raise ``ActionRefused``."""
     found = [
         {"name": name, "description": description, "schema": schema}
-        for name, description, schema in _definitions.all(room=conversation.pk)
+        for name, description, schema in _definitions.all(
+            room=conversation.pk, user=user.pk if user else 0
+        )
     ]
     is_large = len(found) > 1 and len(msgspec.json.encode(found)) > DEFINITIONS_BYTES
     if for_client:
@@ -76,8 +81,8 @@ def definitions_of(conversation: Conversation, *, for_client: bool = False) -> l
 
 
 _definitions: Prepared[Any] = Prepared(
-    lambda room: (
-        Tool.objects.filter(conversations=room)
+    lambda room, user: (
+        Tool.objects.filter(access.is_usable_by(user), conversations=room)
         .exclude(rule=ToolRule.OFF)
         .exclude(server__is_enabled=False)
         .order_by("name")
@@ -155,7 +160,11 @@ def start_conversation(
         )
         index(SearchKind.TITLE, conversation)
         conversation.tools.set(
-            [each for each in tools if each.team_id == team.pk and each.may_be_on]
+            [
+                each
+                for each in tools
+                if each.team_id == team.pk and each.may_be_on and access.may_use_tool(user, each)
+            ]
         )
         return _append(
             user, conversation, None, text, choice, idempotency_key, attachments=attached
@@ -487,7 +496,7 @@ def _queue_answer(
         system_prompt=choice.system_prompt,
         # The server's own defaults, where the person chose nothing else.
         parameters={**choice.upstream.parameters, **choice.parameters},
-        tools=definitions_of(conversation, for_client=choice.calls_are_for_client)
+        tools=definitions_of(conversation, user, for_client=choice.calls_are_for_client)
         if tools is None
         else list(tools),
         requested_by=user,

@@ -73,7 +73,7 @@ def _home_page(
     teams = list(form.fields["team"].queryset)
     chosen = form.chosen
     with_demo = chosen is not None and chosen.is_demo and takes_tools(chosen)
-    tool_choice = tools_for(teams, form.upstreams, project, with_demo=with_demo)
+    tool_choice = tools_for(user, teams, form.upstreams, project, with_demo=with_demo)
     has_demo_tools = any(is_of_demo(line.tool) for line in tool_choice.lines)
     context: dict[str, Any] = {
         "form": form,
