@@ -39,7 +39,7 @@ class ChatConfig(AppConfig):
         from chat.titles.writer import WRITE_TITLES
         from chat.tools.http import call_http
         from chat.tools.kinds import use_executors
-        from chat.tools.mcp import call_mcp
+        from chat.tools.mcp import call_mcp, cancel_mcp_task
         from chat.tools.outcome import RUN_TOOLS
         from chat.tools.runner import RUN_CALLS
         from chat.tools.server_tests import TEST_SERVERS
@@ -67,7 +67,10 @@ class ChatConfig(AppConfig):
         register_kind(JobKind.CHECK, import_jobs.check)
         register_kind(JobKind.IMPORT, import_jobs.run_import)
         register_kind(JobKind.UNDO, import_jobs.run_undo)
-        use_executors({ToolKind.HTTP: call_http, ToolKind.MCP: call_mcp})
+        use_executors(
+            {ToolKind.HTTP: call_http, ToolKind.MCP: call_mcp},
+            {ToolKind.MCP: cancel_mcp_task},
+        )
         use_cards(cards_by_run)
         use_enqueue(enqueue)
         # Composer, edits, new answers and stops.

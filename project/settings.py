@@ -487,6 +487,8 @@ TOOL_CALLS_AT_ONCE = int(env.number("TOOL_CALLS_AT_ONCE", 4, at_least=1))
 TOOL_CALLS_PER_RUNNER = int(env.number("TOOL_CALLS_PER_RUNNER", 32, at_least=1))
 # How long a call may take, and the connection to its server.
 TOOL_CALL_SECONDS = env.number("TOOL_CALL_SECONDS", 600, at_least=1, at_most=_DAY_SECONDS)
+# How long a call that is open at a server of an older version waits for the answer of a person.
+TOOL_INPUT_SECONDS = env.number("TOOL_INPUT_SECONDS", 900, at_least=1, at_most=_DAY_SECONDS)
 TOOL_CONNECT_SECONDS = env.number("TOOL_CONNECT_SECONDS", 10, at_least=1)
 # Bytes of a response, with pictures and other files. Of its text the model gets TOOL_RESULT_BYTES.
 TOOL_RESPONSE_BYTES = int(env.number("TOOL_RESPONSE_BYTES", 5 * _MEBIBYTE, at_least=1024))

@@ -78,7 +78,14 @@ from chat.models.titles import (
 )
 from chat.models.token import AccessToken
 from chat.models.tool import Tool, ToolKind, ToolRequest, ToolRule, ToolServer
-from chat.models.tool_call import CallStatus, ToolCall, ToolChoice
+from chat.models.tool_call import (
+    CallStatus,
+    InputSource,
+    InputStatus,
+    ToolCall,
+    ToolChoice,
+    ToolInput,
+)
 from chat.models.upstream import SeenEvent, Upstream
 from chat.models.user import Announcements, User
 
@@ -117,6 +124,8 @@ __all__ = [
     "Import",
     "ImportedNames",
     "ImportedSource",
+    "InputSource",
+    "InputStatus",
     "Invitation",
     "Job",
     "JobChunk",
@@ -166,6 +175,7 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolChoice",
+    "ToolInput",
     "ToolKind",
     "ToolRequest",
     "ToolRule",

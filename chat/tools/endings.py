@@ -33,8 +33,9 @@ from chat.models import (
 from chat.questions import actions as questions
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.search.sources import index
-from chat.tools.call_rows import held_by, lock_conversation, read_call
-from chat.tools.kinds import CallFailed, CallOutput, OutputFile
+from chat.tools.call_rows import held_by, lock_conversation, read_call, withdraw_input
+from chat.tools.inputs import TooOften, store_inputs
+from chat.tools.kinds import CallFailed, CallOutput, InputNeeded, OutputFile
 from chat.tools.mcp.listing import clean_json
 from chat.web.files import SUFFIXES, file_name
 
@@ -43,9 +44,11 @@ logger = logging.getLogger(__name__)
 TOO_LARGE = gettext_noop("The result is larger than the limit.")
 
 
-def end_call(pk: int, claim: UUID, ending: CallOutput | CallFailed) -> bool:
-    """Stores how a call ended, and continues the answer if it was the last one. False if another claim, a
-    person or a stop was faster."""
+def end_call(pk: int, claim: UUID, ending: CallOutput | InputNeeded | CallFailed) -> bool:
+    """Stores how a call ended, or what it asks people, and continues the answer if it was the last one. False if
+    another claim, a person or a stop was faster."""
+    if isinstance(ending, InputNeeded):
+        return ask_for_input(pk, claim, ending)
     if isinstance(ending, CallFailed):
         return _end_failed(pk, claim, ending)
     text = clean(ending.text)
@@ -60,6 +63,8 @@ def end_call(pk: int, claim: UUID, ending: CallOutput | CallFailed) -> bool:
         "status": CallStatus.FAILED if ending.is_error else CallStatus.DONE,
         "request_bytes": ending.request_bytes,
         "response_bytes": ending.response_bytes,
+        "sealed_state": "",
+        "sealed_task": "",
     }
     files = [_new_file(each, number) for number, each in enumerate(ending.files, start=1)]
     # Other writers wait for the transaction, so the storage for files is written before it.
@@ -135,6 +140,7 @@ def _settle(
             finished_at=timezone.now(), claim=None, runner=None, **values
         )
         if ended:
+            withdraw_input(call)
             _store_files(call, files)
             questions.settle_running(call.question, QuestionStatus.ANSWERED, reply)
             # A place is free for the next call of the answer.
@@ -142,6 +148,14 @@ def _settle(
     if ended:
         logger.info("tool_call.ended call=%d status=%s", pk, values["status"])
     return bool(ended)
+
+
+def ask_for_input(pk: int, claim: UUID, needed: InputNeeded) -> bool:
+    """Asks people what the tool asks, and lets go of the call until they have answered."""
+    try:
+        return store_inputs(pk, claim, needed)
+    except TooOften as error:
+        return _end_failed(pk, claim, CallFailed(str(error)))
 
 
 def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
@@ -160,6 +174,7 @@ def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
             error=sentence,
         )
         if asked:
+            withdraw_input(call)
             questions.reopen_running(call.question)
             publish_after_commit(TOOL_CALLS)
     if asked:

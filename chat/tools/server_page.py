@@ -10,9 +10,9 @@ from django.utils.translation import gettext, gettext_noop
 
 from chat.events import JsonObject
 from chat.models import Tool, ToolRule, ToolServer
+from chat.rendering.hidden_letters import Part, bracketed, visible_parts
 from chat.rendering.text_diff import TextDiff, compare
 from chat.tools import servers
-from chat.tools.hidden_letters import Part, bracketed, visible_parts
 from chat.tools.mcp.listing import SCHEMA_BYTES, digest_of
 
 # Arguments that a row lists; the schema below has all of them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import NoReturn
 
 import pytest
 from pytest_django import Settings
@@ -139,6 +140,9 @@ class Calls:
         async def sent() -> None:
             self.announced_at.append(len(self.fake.requests))
 
+        async def never(*_: object) -> NoReturn:
+            raise AssertionError("HTTP tools have no tasks, and ask nothing")
+
         return await call_http(
             CallRequest(
                 kind=ToolKind.HTTP,
@@ -150,6 +154,8 @@ class Calls:
                 client=self.client,
                 sent=sent,
                 report=lambda progress: None,
+                store_task=never,
+                ask=never,
             )
         )
 

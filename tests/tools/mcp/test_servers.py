@@ -11,8 +11,8 @@ from django.urls import reverse
 from chat import access
 from chat.core.errors import ActionRefused
 from chat.models import AuditEvent, Team, Tool, ToolKind, ToolRule, ToolServer, User
+from chat.rendering.hidden_letters import MOST_PARTS, Part, visible_parts
 from chat.tools import servers
-from chat.tools.hidden_letters import MOST_PARTS, Part, visible_parts
 from chat.tools.mcp.listing import RemoteTool, ToolListing, digest_of
 from chat.tools.server_lists import store_listing, wire_name
 from tests.support.rooms import get_page, text_of
