@@ -11,7 +11,15 @@ import msgspec
 
 from chat import events as canonical
 from chat.events import JsonObject, Result, ToolExecution
-from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus, ToolCall
+from chat.models import (
+    InputStatus,
+    Question,
+    QuestionKind,
+    QuestionStatus,
+    Run,
+    RunStatus,
+    ToolCall,
+)
 from chat.result.merge import waiting_calls
 from chat.result.settled import Kind, Outcome, Settled
 from chat.runs.outcomes import OutcomeStep, show_change
@@ -96,7 +104,22 @@ def _execution_of(row: Question) -> ToolExecution | None:
         request_bytes=call.request_bytes,
         response_bytes=call.response_bytes,
         attempt=call.attempt,
+        inputs=_inputs_of(call) if call.rounds else [],
     )
+
+
+def _inputs_of(call: ToolCall) -> list[canonical.ToolInput]:
+    return [
+        canonical.ToolInput(
+            message=row.message,
+            url=row.url,
+            status=row.status,
+            content=row.content if row.status == InputStatus.ACCEPTED and not row.url else None,
+            answered_by=str(row.answered_by) if row.answered_by else "",
+            answered_at=_iso(row.answered_at),
+        )
+        for row in call.inputs.select_related("answered_by")
+    ]
 
 
 def _iso(moment: datetime | None) -> str:

@@ -245,7 +245,7 @@ async def test_answer_goes_on_without_a_call_that_asks(begin: Begin, alice: User
     async with serving(own, "2025-11-25") as url:
         run = await begin(url, ("book", {"ship": "Anna"}))
         (row,) = await asked(run)
-        await threads.call(questions.go_on_without, alice, run)
+        await threads.call(questions.go_on_without, alice, row.call.question.run)
         await until(lambda: follow_up_of(run) is not None)
         with pytest.raises(ActionRefused):
             await threads.call(answer, alice, row, **BERTH)
