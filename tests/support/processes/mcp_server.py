@@ -60,6 +60,20 @@ def in_thread(server: AbstractAsyncContextManager[Opened]) -> Iterator[Opened]:
 
 def make_remote_tool(site: Site, url: str, name: str) -> UUID:
     """A tool that runs automatically, and a model that calls it once and then says "Done."."""
+    tool = add_remote_tool(site, url, name)
+    site.rows(
+        "UPDATE chat_upstream SET dialect = 'openai_chat', base_url = ?", f"{site.fake.url}/v1"
+    )
+    site.fake.script(calling(wanted_call(name)), saying("Done."))
+    return tool
+
+
+def wanted_call(name: str) -> dict[str, object]:
+    return wire_call(0, "c0", name, json.dumps({"ship": "Anna"}))
+
+
+def add_remote_tool(site: Site, url: str, name: str) -> UUID:
+    """The row of a tool of a server, and that of the server."""
     tool = uuid4()
     definition = Tool(name=name, schema=SCHEMA)
     site.rows(
@@ -76,11 +90,6 @@ def make_remote_tool(site: Site, url: str, name: str) -> UUID:
         " (SELECT id FROM chat_toolserver), ?, ?, CURRENT_TIMESTAMP)",
         *(tool.hex, name, json.dumps(SCHEMA), name, digest_of(definition)),
     )
-    site.rows(
-        "UPDATE chat_upstream SET dialect = 'openai_chat', base_url = ?", f"{site.fake.url}/v1"
-    )
-    wanted = wire_call(0, "c0", name, json.dumps({"ship": "Anna"}))
-    site.fake.script(calling(wanted), saying("Done."))
     return tool
 
 
