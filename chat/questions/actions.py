@@ -332,7 +332,7 @@ def _end_calls(questions: Sequence[int], status: CallStatus) -> None:
         status=InputStatus.EXPIRED
     )
     error = NO_INPUT if asking == CallStatus.FAILED else ""
-    ended = {"finished_at": timezone.now(), "claim": None, "runner": None}
+    ended = {"finished_at": timezone.now(), "claim": None, "runner": None, "sealed_state": ""}
     asked.update(status=asking, error=error, **ended)
     calls.filter(status__in=waiting).update(status=status, **ended)
     # Tasks that nobody waits for are canceled.

@@ -87,9 +87,9 @@ def claim_due(runner: UUID, limit: int) -> list[ClaimedCall]:
     and of one person no more than a share of this runner. A call that may no longer be made is ended, or waits
     for an approval."""
     claimed: list[ClaimedCall] = []
-    running = ToolCall.objects.filter(status=CallStatus.RUNNING)
-    of_answers = Counter(running.values_list(_ANSWER, flat=True))
-    of_people = Counter(running.filter(runner=runner).values_list(_PERSON, flat=True))
+    held = _held()
+    of_answers = Counter(held.values_list(_ANSWER, flat=True))
+    of_people = Counter(held.filter(runner=runner).values_list(_PERSON, flat=True))
     for pk, answer, person in _due(of_answers, of_people):
         if len(claimed) >= limit:
             break
@@ -197,8 +197,8 @@ def _seconds_left(call: ToolCall) -> float:
 
 def _has_place(call: ToolCall) -> bool:
     """Whether the answer may have one more call at once."""
-    running = ToolCall.objects.filter(status=CallStatus.RUNNING, question__run=call.question.run_id)
-    return running.count() < settings.TOOL_CALLS_AT_ONCE
+    held = _held().filter(question__run=call.question.run_id)
+    return held.count() < settings.TOOL_CALLS_AT_ONCE
 
 
 def _is_allowed_still(call: ToolCall) -> bool:
@@ -275,6 +275,7 @@ def settle_lost(runner: UUID, executing: Collection[int]) -> None:
 
 
 def _held() -> QuerySet[ToolCall]:
+    """The calls that runners have, also those that wait for people meanwhile."""
     return ToolCall.objects.filter(status__in=HELD, claim__isnull=False)
 
 

@@ -119,7 +119,8 @@ def _end_failed(pk: int, claim: UUID, failed: CallFailed) -> bool:
     if failed.may_have_run and not may_repeat(pk):
         return ask_people(pk, claim, sentence)
     reply: JsonObject = {"output": sentence, "is_error": True}
-    return _settle(pk, claim, reply, {"status": CallStatus.FAILED, "error": sentence})
+    values = {"status": CallStatus.FAILED, "error": sentence, "sealed_state": ""}
+    return _settle(pk, claim, reply, values)
 
 
 def _settle(

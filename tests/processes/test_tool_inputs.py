@@ -14,7 +14,7 @@ from tests.support.processes.mcp_server import (
     until_status,
 )
 from tests.support.processes.runs import assert_ended
-from tests.support.processes.site import Site
+from tests.support.processes.site import Site, soon
 from tests.tools.mcp.asking import AskingServer, TaskServer, asking, completed, elicitation, working
 from tests.tools.mcp.servers import serving
 
@@ -104,7 +104,7 @@ def test_kill_while_a_task_works_and_asks(site: Site) -> None:
     with in_thread(TaskServer(working("Half way"))) as server:
         run = begin(site, server.url, "any")
         until_status(site, "running")
-        site.fake.wait_until(lambda _: "tasks/get" in server.methods)
+        soon(lambda: "tasks/get" in server.methods)
         site.kill9()
         server.states = [asking(k1=berth)]
         site.start()
