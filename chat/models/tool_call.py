@@ -96,8 +96,8 @@ class ToolCall(models.Model):
     answered_round = models.PositiveSmallIntegerField(default=0, db_default=0)
     # The state that the server wants back with the answers, and the id of the task that does the call, encrypted:
     # whoever has one of them may be able to act for us. A finished call that still has a task cancels it.
-    sealed_state = models.TextField(blank=True, db_default="", editable=False)
-    sealed_task = models.TextField(blank=True, db_default="", editable=False)
+    sealed_state = models.TextField(blank=True, default="", db_default="", editable=False)
+    sealed_task = models.TextField(blank=True, default="", db_default="", editable=False)
 
     class Meta:
         indexes = [

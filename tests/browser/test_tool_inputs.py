@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import expect
 
 from tests.runs.waiting import calling, saying
@@ -30,7 +31,9 @@ def tool(site: BrowserSite) -> Iterator[UUID]:
 
 @pytest.mark.smoke
 def test_colleague_answers_in_the_inbox(site: BrowserSite, tab: OpenTab, tool: UUID) -> None:
-    site.fake.script(saying("Ahoy."), calling(wanted_call(TOOL)), saying("It is booked."))
+    scripts = saying("Ahoy."), calling(wanted_call(TOOL)), saying("It is booked.")
+    # The fake is the demo's MCP server, too.
+    site.fake.script(*(replace(script, path="/v1/chat/completions") for script in scripts))
     first = site.send("Hello", tools=[tool])
     site.until_ended(first)
     bob, vera = tab("Bob", site.room(first)), tab("Vera", site.room(first))
