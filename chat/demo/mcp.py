@@ -118,7 +118,7 @@ class DemoTools:
         if not declares_tasks(params):
             raise McpError(MISSING_CAPABILITY, "Missing required client capability")
         done = [f"Dredging at {station}" for station in LEVELS]
-        return self._tasks.begin(done, _text("The river bed is clear at all stations."))
+        return self._tasks.begin_task(done, _text("The river bed is clear at all stations."))
 
 
 def _level(station: object) -> JsonObject:

@@ -40,7 +40,7 @@ class DemoTasks:
         self._seconds = step_seconds / speed if speed else 0.0
         self._tasks: dict[str, _Task] = {}
 
-    def begin(self, steps: Sequence[str], result: JsonObject) -> JsonObject:
+    def begin_task(self, steps: Sequence[str], result: JsonObject) -> JsonObject:
         name = secrets.token_urlsafe(24)
         now = datetime.now(UTC).isoformat()
         self._tasks[name] = _Task(steps=steps, result=result, created_at=now, began=monotonic())

@@ -147,8 +147,8 @@ class ReasoningItem(Struct, tag="reasoning", omit_defaults=True, kw_only=True):
 
 
 class ToolInput(Struct, omit_defaults=True, kw_only=True):
-    """What a tool asked people in the middle of a call, as a form or an address, and the answer: ``accepted`` with the
-    values of the form, ``declined``, ``canceled``, or ``expired``."""
+    """A request of a tool to people in the middle of a call, as a form or an address, and the answer: ``accepted`` with
+    the values of the form, ``declined``, ``canceled``, or ``expired``."""
 
     message: str = ""
     url: str = ""

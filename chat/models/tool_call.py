@@ -155,7 +155,7 @@ class InputSource(models.TextChoices):
 
 
 class ToolInput(models.Model):
-    """What a tool asks people in the middle of a call (elicitation): a form, or to open an address."""
+    """A request of a tool to people in the middle of a call (elicitation): to fill in a form, or to open an address."""
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, related_name="inputs")

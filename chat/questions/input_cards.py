@@ -1,4 +1,4 @@
-"""What a tool asks people in the middle of a call, as a part of the call's card."""
+"""Requests of tools to people in the middle of a call, as parts of the call's card."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class InputCard:
 
     @property
     def values(self) -> SafeString | None:
-        """What was answered, by the labels of the form."""
+        """The answer, by the labels of the form."""
         given = labelled(self.asked)
         if not given:
             return None

@@ -52,14 +52,14 @@ class ToolCallCard(QuestionCard):
 
     @cached_property
     def inputs(self) -> list[InputCard]:
-        """What the tool has asked so far. Pages read it for all their calls at once."""
+        """The requests of the tool so far. Pages read them for all their calls at once."""
         if not self.tool_call.rounds:
             return []
         return input_cards(self.tool_call.inputs.select_related("answered_by"))
 
     @property
     def input(self) -> InputCard | None:
-        """What the call waits for now."""
+        """The request that the call waits for now."""
         return first_open(self.inputs) if self.needs_input else None
 
     @property

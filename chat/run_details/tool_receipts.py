@@ -21,7 +21,7 @@ DIGEST_CHARACTERS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputReceipt:
-    """What the tool asked people in the middle of the call. ``fields`` is the schema of the form as the server sent
+    """A request of the tool to people in the middle of the call. ``fields`` is the schema of the form as the server sent
     it, and ``content`` the values."""
 
     message: str

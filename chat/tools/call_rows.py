@@ -43,7 +43,7 @@ def held_by(pk: int, claim: UUID) -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(pk=pk, claim=claim, status__in=HELD)
 
 
-# What a runner holds: an open call that waits for input has a claim, too.
+# The states in which a runner holds a call: an open one that waits for input has a claim, too.
 HELD = (CallStatus.RUNNING, CallStatus.INPUT)
 
 

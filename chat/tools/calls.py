@@ -175,7 +175,7 @@ def _queue(user: User, call: ToolCall, expected: CallStatus, arguments: JsonObje
     if reason := _why_never(call):
         raise ActionRefused(gettext(reason))
     now = timezone.now()
-    # What the server keeps of an earlier request belongs to its arguments.
+    # The state of an earlier request belongs to its arguments.
     is_continued = expected == CallStatus.APPROVAL and arguments == call.arguments
     opened = questions.free_for(user).filter(pk=call.question_id)
     if not opened.update(status=QuestionStatus.RUNNING, claimed_by=None, claimed_at=None):

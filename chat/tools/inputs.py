@@ -1,4 +1,4 @@
-"""What tools ask people in the middle of calls: stored by runners, with the answers that they take from there.
+"""Requests of tools to people in the middle of calls: stored by runners, with the answers that they take from there.
 
 People answer in `chat.questions.input_actions`. These functions are called in a database thread.
 """
@@ -129,7 +129,7 @@ def replies_to(rows: Collection[int]) -> dict[int, InputReply]:
 
 
 def continuation_of(call: ToolCall) -> Continuation:
-    """What the next request of the call takes along. Raises ``DecryptionError``."""
+    """Everything that the next request of the call takes along. Raises ``DecryptionError``."""
     rows = list(ToolInput.objects.filter(call=call.pk))
     answered = [row for row in rows if call.answered_round and row.round == call.answered_round]
     return Continuation(

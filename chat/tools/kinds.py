@@ -30,7 +30,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedInput:
-    """What a tool asks people in the middle of a call: a form, or to open an address. ``key`` is the server's own
+    """A request to people in the middle of a call: to fill in a form, or to open an address. ``key`` is the server's own
     name of it."""
 
     key: str = ""
@@ -59,7 +59,7 @@ class InputNeeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """What an earlier request of the same call has left. ``task`` is the id of the task that does the call: it is
+    """Everything that an earlier request of the same call has left. ``task`` is the id of the task that does the call: it is
     followed, and no call is made. ``known`` are the keys of what the task has asked so far."""
 
     state: str | None = None

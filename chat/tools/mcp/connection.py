@@ -31,7 +31,7 @@ async def connect(
     extensions: Sequence[ClientExtension] = (),
     is_modern: bool = False,
 ) -> AsyncIterator[Connection]:
-    """What is not given here is not declared to the server: sampling, roots and logging never are. ``is_modern``: the
+    """Capabilities that are not given here are not declared: sampling, roots and logging never are. ``is_modern``: the
     server is known to speak the version without sessions, so nothing is negotiated."""
     transport = GuardedTransport(client, endpoint, traffic)
     async with open_client(transport) as http:

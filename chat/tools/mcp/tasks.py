@@ -61,7 +61,7 @@ class CreatedTask(types.Result):
 
 
 class TaskState(types.Result):
-    """What the server says about a task."""
+    """The state of a task, as the server tells it."""
 
     status: Literal["working", "input_required", "completed", "failed", "cancelled"]
     status_message: str | None = None
@@ -156,7 +156,7 @@ async def follow(
 
 
 def _new_input(request: CallRequest, state: TaskState) -> InputNeeded | None:
-    """What the task asks for the first time: it may take a while until it knows of answers."""
+    """The requests that the task makes for the first time: it may take a while until it knows of answers."""
     known = request.continuation.known
     new = {key: each for key, each in (state.input_requests or {}).items() if key not in known}
     return InputNeeded(asked=asked_in(new), source=InputSource.TASK) if new else None
