@@ -24,7 +24,7 @@ class ChatConfig(AppConfig):
         from chat.live.posts import use_respond
         from chat.message_queue.actions import enqueue
         from chat.message_queue.tasks import SEND_AFTER_ANSWER, SEND_LATE, SEND_QUEUED
-        from chat.models import JobKind, ToolKind
+        from chat.models import JobKind
         from chat.organization.purge import PURGE
         from chat.presence.purge import PURGE_PRESENCE
         from chat.questions.asking import ASK_PEOPLE
@@ -37,9 +37,8 @@ class ChatConfig(AppConfig):
         from chat.search.sources import INDEX_ANSWER, INDEX_MORE
         from chat.titles.queueing import QUEUE_TITLE
         from chat.titles.writer import WRITE_TITLES
-        from chat.tools.http import call_http
+        from chat.tools.executors import CANCELERS, EXECUTORS
         from chat.tools.kinds import use_executors
-        from chat.tools.mcp import call_mcp
         from chat.tools.outcome import RUN_TOOLS
         from chat.tools.runner import RUN_CALLS
         from chat.tools.server_tests import TEST_SERVERS
@@ -67,7 +66,7 @@ class ChatConfig(AppConfig):
         register_kind(JobKind.CHECK, import_jobs.check)
         register_kind(JobKind.IMPORT, import_jobs.run_import)
         register_kind(JobKind.UNDO, import_jobs.run_undo)
-        use_executors({ToolKind.HTTP: call_http, ToolKind.MCP: call_mcp})
+        use_executors(EXECUTORS, CANCELERS)
         use_cards(cards_by_run)
         use_enqueue(enqueue)
         # Composer, edits, new answers and stops.

@@ -487,12 +487,16 @@ TOOL_CALLS_AT_ONCE = int(env.number("TOOL_CALLS_AT_ONCE", 4, at_least=1))
 TOOL_CALLS_PER_RUNNER = int(env.number("TOOL_CALLS_PER_RUNNER", 32, at_least=1))
 # How long a call may take, and the connection to its server.
 TOOL_CALL_SECONDS = env.number("TOOL_CALL_SECONDS", 600, at_least=1, at_most=_DAY_SECONDS)
+# How long a call that is open at a server of an older version waits for the answer of a person.
+TOOL_INPUT_SECONDS = env.number("TOOL_INPUT_SECONDS", 900, at_least=1, at_most=_DAY_SECONDS)
 TOOL_CONNECT_SECONDS = env.number("TOOL_CONNECT_SECONDS", 10, at_least=1)
 # Bytes of a response, with pictures and other files. Of its text the model gets TOOL_RESULT_BYTES.
 TOOL_RESPONSE_BYTES = int(env.number("TOOL_RESPONSE_BYTES", 5 * _MEBIBYTE, at_least=1024))
 # Rounds and calls of one answer after which somebody has to approve the next.
 TOOL_ROUNDS = int(env.number("TOOL_ROUNDS", 25, at_least=1))
 TOOL_CALLS = int(env.number("TOOL_CALLS", 100, at_least=1))
+# Definitions of tools in a request. Of more, the model gets names and first sentences, and looks up the rest.
+TOOLS_IN_REQUEST = int(env.number("TOOLS_IN_REQUEST", 40, at_least=0))
 # True if owners and admins of teams may add servers of tools, and HTTP tools. Otherwise administrators do.
 TEAM_TOOL_SERVERS = env.flag("TEAM_TOOL_SERVERS", False)
 # How long the claim of a question keeps others from answering it.

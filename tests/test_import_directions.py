@@ -35,6 +35,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "search": (),
     "tools": (
         *("questions.actions", "questions.replies", "questions.tool_call_cards"),
+        "questions.input_schema",
         *("conversations.page", "conversations.page_parts", "demo.models", "demo.mcp"),
         "search.sources",
     ),

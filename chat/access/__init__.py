@@ -131,6 +131,7 @@ from chat.access.teams import (
     without_team_text,
     writable_teams,
 )
+from chat.access.tools import is_usable_by, may_use_tool, usable_tools
 
 __all__ = [
     "IS_SHARED_WITH_PROJECT",
@@ -195,6 +196,7 @@ __all__ = [
     "is_readable",
     "is_seen_by_others",
     "is_shared",
+    "is_usable_by",
     "jobs_of",
     "known_membership_of",
     "last_active",
@@ -214,6 +216,7 @@ __all__ = [
     "may_search",
     "may_see_settings",
     "may_take_over",
+    "may_use_tool",
     "may_write",
     "may_write_in_project",
     "members_taking_part",
@@ -234,6 +237,7 @@ __all__ = [
     "trashed_conversations",
     "unmanaged_conversations",
     "usable_tokens",
+    "usable_tools",
     "usable_upstreams",
     "visible_conversations",
     "visible_projects",

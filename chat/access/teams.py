@@ -117,7 +117,9 @@ def teams_with_tool_servers(user: User) -> list[Team]:
     """The teams whose tool servers the user manages, with the servers and their tools."""
     if not (user.is_staff or settings.TEAM_TOOL_SERVERS):
         return []
-    servers = ToolServer.objects.prefetch_related("tools")
+    # A server's schemas can be megabytes.
+    tools = Prefetch("tools", Tool.objects.defer("schema", "description"))
+    servers = ToolServer.objects.prefetch_related(tools)
     return list(managed_teams(user).prefetch_related(Prefetch("tool_servers", servers)))
 
 
@@ -192,7 +194,9 @@ def teams_with_members(user: User) -> list[Team]:
     invitations = Invitation.objects.select_related("invited_by", "team")
     return list(
         teams.order_by("name").prefetch_related(
-            Prefetch("tools", Tool.objects.select_related("request", "server")),
+            Prefetch(
+                "tools", Tool.objects.select_related("request", "server").defer("schema", "offered")
+            ),
             Prefetch("memberships__user", people),
             Prefetch("invitations", invitations),
         )

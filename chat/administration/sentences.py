@@ -160,6 +160,9 @@ _KINDS = {
         detail.get("access") if detail.get("fields") == ["access"] else ""
     ),
     "project.member_removed": _is_by_themselves,
+    "tool_call.answered": lambda event, detail: (
+        detail.get("decision") if detail.get("decision") in ("declined", "canceled") else ""
+    ),
     "tool_call.approved": lambda event, detail: "edited" if detail.get("edited") else "",
     "upstream.test": _outcome,
     "user.changed": _administrator,

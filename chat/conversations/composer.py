@@ -115,25 +115,38 @@ def tools_of(conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolC
 
 
 def tools_for(
-    teams: Sequence[Team], upstreams: Iterable[Upstream], project: Project | None = None
+    user: User,
+    teams: Sequence[Team],
+    upstreams: Iterable[Upstream],
+    project: Project | None = None,
+    *,
+    with_demo: bool = False,
 ) -> ToolChoice:
     """The tools that a new conversation in one of these teams may use. The project's tools are
-    switched on."""
+    switched on, and with ``with_demo`` those of the demo's server."""
     enabled = set(project.tools.values_list("pk", flat=True)) if project else ()
     tools = (
-        Tool.objects.filter(team__in=teams)
+        access.usable_tools(user, Tool.objects.filter(team__in=teams))
         .select_related("team", "server")
         .order_by("team__name", "name")
     )
     is_mixed = len(teams) > 1
     return ToolChoice(
         lines=[
-            ToolLine(tool=tool, is_on=tool.pk in enabled, team=tool.team.name if is_mixed else "")
+            ToolLine(
+                tool=tool,
+                is_on=tool.pk in enabled or (with_demo and is_of_demo(tool)),
+                team=tool.team.name if is_mixed else "",
+            )
             for tool in tools
             if tool.may_be_on
         ],
         upstreams=upstreams,
     )
+
+
+def is_of_demo(tool: Tool) -> bool:
+    return tool.server is not None and tool.server.is_demo
 
 
 def composer_context(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import quote, urlencode
+from uuid import UUID
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
 from chat.conversations.choice_form import ChoiceForm
+from chat.dialects import DIALECTS
+from chat.models import Upstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,14 @@ class Starter:
     icon: str
     title: str | Promise
     text: str | Promise
+    # The server whose first model the suggestion is for, if it isn't the chosen one.
+    server: UUID | None = None
+
+    @property
+    def query(self) -> str:
+        """The query of the page that begins with the suggestion."""
+        server = {"server": str(self.server)} if self.server else {}
+        return urlencode({**server, "draft": str(self.text)}, quote_via=quote)
 
 
 def _starter(table: Mapping[str, str]) -> Starter:
@@ -29,6 +41,8 @@ _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 # Suggestions for the demo servers, and for all other models.
 DEMO_STARTERS = tuple(map(_starter, _TABLES["demo"]))
 STARTERS = tuple(map(_starter, _TABLES["any"]))
+# The demo suggestion that has another form where tools can run.
+TOOL_STARTER = _starter(_TABLES["tools"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +54,29 @@ class StarterList:
     is_shown: bool
 
 
-def starter_lists(form: ChoiceForm) -> list[StarterList]:
+def starter_lists(form: ChoiceForm, *, has_demo_tools: bool = False) -> list[StarterList]:
+    """``has_demo_tools``: a new conversation may use the tools of the demo's server."""
     is_demo = bool(form.chosen and form.chosen.is_demo)
+    starters = _with_tools(form) if has_demo_tools else DEMO_STARTERS
     return [
-        StarterList(kind="demo", starters=DEMO_STARTERS, is_shown=is_demo),
+        StarterList(kind="demo", starters=starters, is_shown=is_demo),
         StarterList(kind="any", starters=STARTERS, is_shown=not is_demo),
     ]
+
+
+def _with_tools(form: ChoiceForm) -> tuple[Starter, ...]:
+    """The suggestions of which one calls a tool, with a model that can."""
+    able = [each for each in form.upstreams if each.is_demo and takes_tools(each)]
+    if not able:
+        return DEMO_STARTERS
+    is_chosen = form.chosen in able
+    own = replace(TOOL_STARTER, server=None if is_chosen else able[0].public_id)
+    return tuple(own if each.title == own.title else each for each in DEMO_STARTERS)
+
+
+def takes_tools(upstream: Upstream) -> bool:
+    dialect = DIALECTS.get(upstream.dialect)
+    return dialect is not None and dialect.takes_tools
 
 
 def demo_starters(form: ChoiceForm) -> StarterList | None:

@@ -225,6 +225,19 @@ ATTEMPTS = Counter(
     ["upstream", "outcome"],
     registry=REGISTRY,
 )
+TOOL_CALLS = Counter(
+    "tributary_tool_calls",
+    "Calls of tools that Tributary runs, by kind of tool and outcome.",
+    ["kind", "outcome"],
+    registry=REGISTRY,
+)
+TOOL_CALL_SECONDS = Histogram(
+    "tributary_tool_call_seconds",
+    "Time from sending a call of a tool to its end.",
+    ["kind"],
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600),
+    registry=REGISTRY,
+)
 UPSTREAM_ERRORS = Counter(
     "tributary_upstream_errors_total",
     "Failed requests for answers, by server name and kind of error.",

@@ -1,4 +1,4 @@
-"""The demo's MCP server: four tools over streamable HTTP, in the version of the protocol that has no sessions."""
+"""The demo's MCP server: six tools over streamable HTTP, in the version of the protocol that has no sessions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from chat.demo.encoder import Pace
+from chat.demo.mcp_passage import passage
+from chat.demo.mcp_tasks import EXTENSION, DemoTasks, UnknownTask, declares_tasks
 
 JsonObject = dict[str, Any]
 
@@ -17,7 +19,7 @@ DATA = Path(__file__).parent / "data"
 VERSION = "2026-07-28"
 # A client may keep nothing of an answer.
 UNCACHED = {"resultType": "complete", "ttlMs": 0, "cacheScope": "public"}
-METHOD_NOT_FOUND, INVALID_PARAMS = -32601, -32602
+METHOD_NOT_FOUND, INVALID_PARAMS, MISSING_CAPABILITY = -32601, -32602, -32021
 
 LEVELS = {"Basel": 2.31, "Maxau": 4.08, "Cologne": 3.47}
 # A survey measures at each station.
@@ -38,6 +40,7 @@ class DemoTools:
     def __init__(self, *, speed: float = 1.0) -> None:
         self._speed = speed
         self._is_open = False
+        self._tasks = DemoTasks(STATION_SECONDS, speed=speed)
         self._listed = tomllib.loads((DATA / "tools.toml").read_text())
 
     @property
@@ -65,15 +68,23 @@ class DemoTools:
         elif method == "tools/call":
             async for message in self._call(body, params):
                 yield message
+        elif method in self._tasks.methods:
+            yield _response(body, self._about_task(method, params))
         else:
             raise McpError(METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def _about_task(self, method: str, params: JsonObject) -> JsonObject:
+        try:
+            return self._tasks.answer(method, params.get("taskId"))
+        except UnknownTask:
+            raise McpError(INVALID_PARAMS, "Task not found") from None
 
     def _discovered(self) -> JsonObject:
         info = {"name": self.name, "version": self._listed["version"]}
         return {
             **UNCACHED,
             "supportedVersions": [VERSION],
-            "capabilities": {"tools": {}},
+            "capabilities": {"tools": {}, "extensions": {EXTENSION: {}}},
             "_meta": {"io.modelcontextprotocol/serverInfo": info},
         }
 
@@ -94,10 +105,20 @@ class DemoTools:
             self._is_open = bool(arguments.get("is_open"))
             word = "open" if self._is_open else "closed"
             yield _response(body, _text(f"The gate is {word}.", structured={"gate": word}))
+        elif name == "book_passage":
+            yield _response(body, passage(params))
+        elif name == "dredge_river":
+            yield _response(body, self._dredge(params))
         elif name == "river_chart":
             yield _response(body, _chart())
         else:
             raise McpError(INVALID_PARAMS, f"Unknown tool: {name}")
+
+    def _dredge(self, params: JsonObject) -> JsonObject:
+        if not declares_tasks(params):
+            raise McpError(MISSING_CAPABILITY, "Missing required client capability")
+        done = [f"Dredging at {station}" for station in LEVELS]
+        return self._tasks.begin_task(done, _text("The river bed is clear at all stations."))
 
 
 def _level(station: object) -> JsonObject:

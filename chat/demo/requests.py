@@ -280,19 +280,21 @@ _EXAMPLES: Mapping[str, Any] = {
 }
 
 
-def arguments_for(schema: Mapping[str, Any]) -> JsonObject:
-    """Arguments that fit a schema: the required members, or all if none is required."""
+def arguments_for(schema: Mapping[str, Any], text: str = "") -> JsonObject:
+    """Arguments that fit a schema: the required members, or all if none is required. Of several possible values it is
+    the first one that ``text`` has, or else the first one."""
     members = object_in(schema, "properties")
     required = schema.get("required")
     names = required if isinstance(required, list) and required else list(members)
-    return {str(name): _example(members.get(name)) for name in names}
+    return {str(name): _example(members.get(name), text) for name in names}
 
 
-def _example(schema: object) -> Any:
+def _example(schema: object, text: str) -> Any:
     if not isinstance(schema, dict):
         return _EXAMPLES["string"]
     if isinstance(schema.get("enum"), list) and schema["enum"]:
-        return schema["enum"][0]
+        said = (value for value in schema["enum"] if isinstance(value, str) and value in text)
+        return next(said, schema["enum"][0])
     return _EXAMPLES.get(str(schema.get("type")), _EXAMPLES["string"])
 
 

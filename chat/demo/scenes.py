@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from chat.demo.requests import DemoRequest, JsonObject, arguments_for
+from chat.demo.requests import DemoRequest, JsonObject, OfferedTool, arguments_for
 
 DATA = Path(__file__).parent / "data"
 
@@ -261,6 +261,8 @@ def choose(asked: DemoRequest) -> Scene:
     if _topic(asked.text) is not None:
         return Scene(steps=(*load("title"), Finish()))
     name = asked.scene or ("tool-answer" if asked.tool_results else "")
+    if not name and not asked.runs_tools and _fitting_tools(asked):
+        name = "tool"
     steps = load(name or next(rule.name for rule in _RULES if rule.fits(asked)))
     if not asked.tool_results and not asked.runs_tools:
         steps = _with_offered_tools(steps, asked)
@@ -294,19 +296,30 @@ def _with_offered_tools(steps: tuple[Step, ...], asked: DemoRequest) -> tuple[St
     thoughts = tuple(step for step in steps if isinstance(step, Text) and step.kind == "reasoning")
     if not asked.tools:
         return (*thoughts, *load("tool-missing"))
+    if _fitting_tools(asked):
+        # The thoughts are about the scene's own tool.
+        thoughts = ()
     return (*thoughts, *load("tool-offered"), *_offered_calls(asked, fails=len(calls) > 1))
 
 
 def _offered_calls(asked: DemoRequest, *, fails: bool) -> list[Step]:
     wanted = [tool for tool in asked.tools if tool.name in asked.text.split()]
+    wanted = wanted or _fitting_tools(asked)
     if not wanted:
         wanted = list(asked.tools[: 2 if _asks_for(asked, "both|two") else 1])
     found: list[Step] = [
-        Call(tool=tool.name, arguments=arguments_for(tool.schema)) for tool in wanted
+        Call(tool=tool.name, arguments=arguments_for(tool.schema, asked.text)) for tool in wanted
     ]
     if fails:
         found.append(Call(tool=wanted[-1].name, error="broken", broken='{"month": "2026-10", "in'))
     return found
+
+
+def _fitting_tools(asked: DemoRequest) -> list[OfferedTool]:
+    """The offered tools of whose names the question has all words, such as *river* and *level*."""
+    said = set(re.findall(r"[^\W_]+", asked.text.casefold()))
+    words = {tool.name: re.findall(r"[^\W_]+", tool.name.casefold()) for tool in asked.tools}
+    return [tool for tool in asked.tools if words[tool.name] and said.issuperset(words[tool.name])]
 
 
 def _with_thought(steps: tuple[Step, ...], asked: DemoRequest) -> tuple[Step, ...]:

@@ -110,11 +110,17 @@ Turn = UserTurn | AssistantTurn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDefinition:
-    """A function that the model may ask us to run. ``schema`` is a JSON Schema of type object."""
+    """A function that the model may ask us to run. ``schema`` is a JSON Schema of type object.
+
+    ``is_deferred``: the model gets only the name and the first sentence (`chat.runs.offered_tools`).
+    ``is_for_client``: a program gives the result, which sent the message.
+    """
 
     name: str
     description: str = ""
     schema: JsonObject = field(default_factory=dict)
+    is_deferred: bool = False
+    is_for_client: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,7 @@ from chat.events.values import (
     StopReason,
     ToolCallItem,
     ToolExecution,
+    ToolInput,
     Usage,
     is_run_by_client,
 )

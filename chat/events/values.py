@@ -146,9 +146,21 @@ class ReasoningItem(Struct, tag="reasoning", omit_defaults=True, kw_only=True):
     has_replay: bool = False
 
 
+class ToolInput(Struct, omit_defaults=True, kw_only=True):
+    """A request of a tool to people in the middle of a call, as a form or an address, and the answer: ``accepted`` with the
+    values of the form, ``declined``, ``canceled``, or ``expired``."""
+
+    message: str = ""
+    url: str = ""
+    status: str = ""
+    content: JsonObject | None = None
+    answered_by: str = ""
+    answered_at: str = ""
+
+
 class ToolExecution(Struct, omit_defaults=True, kw_only=True):
-    """How Tributary ran a call: what executed it (``http``, ``mcp``), the tool's rule, who approved it, and
-    the arguments that ran if the approver edited them. Times are ISO 8601 in UTC."""
+    """How Tributary ran a call: what executed it (``http``, ``mcp``), the tool's rule, who approved it, the arguments
+    that ran if the approver edited them, and what the tool asked meanwhile. Times are ISO 8601 in UTC."""
 
     executor: str
     server: str = ""
@@ -161,6 +173,7 @@ class ToolExecution(Struct, omit_defaults=True, kw_only=True):
     request_bytes: int = 0
     response_bytes: int = 0
     attempt: int = 0
+    inputs: list[ToolInput] = field(default_factory=list)
 
 
 class ToolCallItem(Struct, tag="tool_call", omit_defaults=True, kw_only=True):

@@ -138,7 +138,9 @@ class ToolCall(Struct, kw_only=True):
     question's ``body``. ``server_name``, ``rule`` and ``definition_digest`` are empty for people who don't see
     settings."""
 
-    status: Literal["approval", "queued", "running", "done", "failed", "refused", "unknown"]
+    status: Literal[
+        "approval", "queued", "running", "input", "done", "failed", "refused", "unknown"
+    ]
     kind: Word
     server_name: Name
     rule: Word

@@ -258,7 +258,9 @@ def _question(source: Source, question: Question) -> form.Question:
         # A result belongs to the person who ran the tool until it is given to the model as an
         # input.
         answer = {
-            name: value for name, value in answer.items() if name not in ("output", "structured")
+            name: value
+            for name, value in answer.items()
+            if name not in ("output", "structured", "sources")
         }
     return _record(
         form.Question,

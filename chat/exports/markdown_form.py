@@ -40,6 +40,7 @@ from chat.rendering.figures import size
 from chat.rendering.messages import ending_notice
 from chat.result import fold
 from chat.result.asks import options_in
+from chat.result.deferred_tools import shown_call
 from chat.result.merge import merge
 from chat.runs.segments import read_events
 
@@ -168,8 +169,9 @@ def _reasoning(item: Any) -> Iterator[str]:
 
 
 def _call(item: Any) -> Iterator[str]:
-    yield f"**{gettext('Tool call: %(tool)s') % {'tool': line_of(item.tool)}}**"
-    yield fenced_json(item.arguments) if item.arguments else fenced(item.arguments_raw or "{}")
+    tool, arguments = shown_call(item.tool, item.arguments, item.provider_info)
+    yield f"**{gettext('Tool call: %(tool)s') % {'tool': line_of(tool)}}**"
+    yield fenced_json(arguments) if arguments else fenced(item.arguments_raw or "{}")
     if item.output is not None:
         yield gettext("Error:") if item.status == "failed" else gettext("Result:")
         yield fenced(item.output)

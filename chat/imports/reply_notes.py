@@ -36,18 +36,20 @@ def mark_names(
         if isinstance(event, events.ActivityStep) and (event.family, event.phase) == NOTE_OF_REPLY:
             event.label = label_for(event.ref or "", event.label)
         elif isinstance(event, events.ToolCallSuccess | events.ToolCallFailure):
-            _mark_approver(event.execution)
+            _mark_people(event.execution)
     for item in log.result.output:
         if isinstance(item, events.ToolCallItem):
-            _mark_approver(item.execution)
+            _mark_people(item.execution)
     for step in log.result.ext.activity:
         if (step.get("family"), step.get("phase")) == NOTE_OF_REPLY:
             step["label"] = label_for(str(step.get("ref") or ""), str(step.get("label", "")))
 
 
-def _mark_approver(execution: events.ToolExecution | None) -> None:
+def _mark_people(execution: events.ToolExecution | None) -> None:
     if execution is not None and execution.approved_by:
         execution.approved_by = name_of(None, execution.approved_by)
+    for each in execution.inputs if execution is not None else ():
+        each.answered_by = name_of(None, each.answered_by) if each.answered_by else ""
 
 
 def _labels(run: form.Run, asks: list[events.JsonObject]) -> dict[str, str]:

@@ -77,8 +77,15 @@ from chat.models.titles import (
     TitleStatus,
 )
 from chat.models.token import AccessToken
-from chat.models.tool import Tool, ToolKind, ToolRequest, ToolRule, ToolServer
-from chat.models.tool_call import CallStatus, ToolCall, ToolChoice
+from chat.models.tool import SearchService, Tool, ToolKind, ToolRequest, ToolRule, ToolServer
+from chat.models.tool_call import (
+    CallStatus,
+    InputSource,
+    InputStatus,
+    ToolCall,
+    ToolChoice,
+    ToolInput,
+)
 from chat.models.upstream import SeenEvent, Upstream
 from chat.models.user import Announcements, User
 
@@ -117,6 +124,8 @@ __all__ = [
     "Import",
     "ImportedNames",
     "ImportedSource",
+    "InputSource",
+    "InputStatus",
     "Invitation",
     "Job",
     "JobChunk",
@@ -155,6 +164,7 @@ __all__ = [
     "Runner",
     "SearchKind",
     "SearchRow",
+    "SearchService",
     "SeenEvent",
     "StoredFile",
     "Team",
@@ -166,6 +176,7 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolChoice",
+    "ToolInput",
     "ToolKind",
     "ToolRequest",
     "ToolRule",

@@ -21,6 +21,8 @@ class ToolKind(models.TextChoices):
     PERSON = "person", gettext_lazy("A person gives the result")
     HTTP = "http", gettext_lazy("HTTP request")
     MCP = "mcp", gettext_lazy("MCP server")
+    SEARCH = "search", gettext_lazy("Web search")
+    PAGE = "page", gettext_lazy("Read a page")
 
 
 class ToolRule(models.TextChoices):
@@ -34,6 +36,14 @@ class ToolRule(models.TextChoices):
     AUTO = "auto", gettext_lazy("Run automatically")
 
 
+class SearchService(models.TextChoices):
+    """The services that answer the searches of a tool of kind ``search``."""
+
+    SEARXNG = "searxng", "SearXNG"
+    BRAVE = "brave", gettext_lazy("Brave Search")
+    TAVILY = "tavily", "Tavily"
+
+
 class ToolServer(models.Model):
     """An MCP server whose tools a team uses."""
 
@@ -44,6 +54,9 @@ class ToolServer(models.Model):
     # {name: value}, encrypted: a key that everybody's calls use.
     sealed_headers = models.TextField(blank=True, editable=False)
     is_enabled = models.BooleanField(default=True)
+    # True if only people of its groups may use its tools. Without any group left that is nobody.
+    is_for_groups = models.BooleanField(default=False, db_default=False)
+    groups = models.ManyToManyField("chat.Group", blank=True, related_name="tool_servers")
     # The version of the protocol that it spoke last.
     protocol = models.CharField(max_length=40, blank=True)
     # The steps of the last test: [{"name", "outcome", "text"}].
@@ -140,11 +153,15 @@ class Tool(models.Model):
 
 class ToolRequest(models.Model):
     """The HTTP request that a tool of kind ``http`` is. ``{name}`` in the address stands for an argument; the
-    other arguments are its query, or the members of its JSON body."""
+    other arguments are its query, or the members of its JSON body. Of a tool of kind ``search`` it is the address
+    and the key of its service."""
 
     tool = models.OneToOneField(Tool, on_delete=models.CASCADE, related_name="request")
     method = models.CharField(max_length=8, default="GET")
     address = models.CharField(max_length=1000)
+    service = models.CharField(
+        max_length=16, choices=SearchService.choices, blank=True, db_default=""
+    )
     # {name: value}, encrypted.
     sealed_headers = models.TextField(blank=True, editable=False)
 

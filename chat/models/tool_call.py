@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
+
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from chat.core import encryption
 from chat.models.conversation import Conversation
 from chat.models.question import Question
 from chat.models.run import Runner
@@ -43,6 +46,8 @@ class CallStatus(models.TextChoices):
     APPROVAL = "approval", gettext_lazy("Waiting for approval")
     QUEUED = "queued", gettext_lazy("Queued")
     RUNNING = "running", gettext_lazy("Running")
+    # The tool asks people for something in the middle of the call. With a claim, a runner holds the open call.
+    INPUT = "input", gettext_lazy("Waiting for input")
     DONE = "done", gettext_lazy("Done")
     FAILED = "failed", gettext_lazy("Failed")
     REFUSED = "refused", gettext_lazy("Refused")
@@ -85,10 +90,106 @@ class ToolCall(models.Model):
     response_bytes = models.PositiveBigIntegerField(default=0)
     # A sentence for people, if it failed.
     error = models.TextField(blank=True)
+    # How often the tool has asked for input (`ToolInput.round`), and the round whose answers go with the next
+    # request; 0 for none.
+    rounds = models.PositiveSmallIntegerField(default=0, db_default=0)
+    answered_round = models.PositiveSmallIntegerField(default=0, db_default=0)
+    # The state that the server wants back with the answers, and the id of the task that does the call, encrypted:
+    # a client that has one of them may be able to act for us. A finished call that still has a task cancels it.
+    sealed_state = models.TextField(blank=True, default="", db_default="", editable=False)
+    sealed_task = models.TextField(blank=True, default="", db_default="", editable=False)
 
     class Meta:
-        # Few of all calls are not finished.
-        indexes = [models.Index(fields=["status"], name="tool_call_status")]
+        indexes = [
+            # Few of all calls are not finished, and few have a task.
+            models.Index(fields=["status"], name="tool_call_status"),
+            models.Index(
+                fields=["status"], name="tool_call_task", condition=~models.Q(sealed_task="")
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"call of question {self.question_id}"
+
+    def seal_state(self, state: str | None) -> str:
+        """The column for a state of the server; an empty state is one, too."""
+        return "" if state is None else encryption.encrypt(state, context=self._context("state"))
+
+    def open_state(self) -> str | None:
+        """Raises ``DecryptionError``."""
+        return self._open(self.sealed_state, "state")
+
+    def seal_task(self, task: str) -> str:
+        return encryption.encrypt(task, context=self._context("task"))
+
+    def open_task(self) -> str:
+        """Empty without a task. Raises ``DecryptionError``."""
+        return self._open(self.sealed_task, "task") or ""
+
+    def _open(self, sealed: str, name: str) -> str | None:
+        return encryption.decrypt(sealed, context=self._context(name)) if sealed else None
+
+    def _context(self, name: str) -> str:
+        return f"tool_call:{self.pk}:{name}"
+
+
+class InputStatus(models.TextChoices):
+    OPEN = "open", gettext_lazy("Open")
+    ACCEPTED = "accepted", gettext_lazy("Answered")
+    DECLINED = "declined", gettext_lazy("Declined")
+    CANCELED = "canceled", gettext_lazy("Dismissed")
+    # Nobody answered in time, or the call ended without it.
+    EXPIRED = "expired", gettext_lazy("Expired")
+
+
+class InputSource(models.TextChoices):
+    """The way on which a server asks, which decides how it gets the answer."""
+
+    # The call ended with the request, and is made again with the answer.
+    RESULT = "result"
+    # The call was refused until somebody has done something elsewhere, and is made again.
+    REFUSAL = "refusal"
+    # A runner holds the open call.
+    OPEN_CALL = "open"
+    TASK = "task"
+
+
+class ToolInput(models.Model):
+    """A request of a tool to people in the middle of a call (elicitation): to fill in a form, or to open an address."""
+
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, related_name="inputs")
+    # Counts from 1; the requests of one round are answered together.
+    round = models.PositiveSmallIntegerField()
+    position = models.PositiveSmallIntegerField(default=0)
+    source = models.CharField(max_length=8, choices=InputSource.choices)
+    # The server's own name of the request, unique in its round.
+    key = models.CharField(max_length=200, blank=True)
+    message = models.TextField(blank=True)
+    # The schema of the form; empty for an address.
+    schema = models.JSONField(default=dict, blank=True)
+    # The address that somebody is to open; empty for a form.
+    url = models.TextField(blank=True)
+    status = models.CharField(max_length=8, choices=InputStatus.choices, default=InputStatus.OPEN)
+    # The values of the form, by name.
+    content = models.JSONField(default=dict, blank=True)
+    answered_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    answered_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    # When an open call goes on without an answer.
+    expires_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["call", "round", "position"]
+        constraints = [
+            models.UniqueConstraint(fields=["call", "round", "position"], name="tool_input_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"input {self.round}.{self.position} of call {self.call_id}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.status == InputStatus.OPEN

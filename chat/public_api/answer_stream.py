@@ -17,7 +17,9 @@ from chat.live.broadcaster import THREAD_BYTES
 from chat.live.viewer import HEARTBEAT_SECONDS
 from chat.models import Run
 from chat.public_api import answers
+from chat.public_api.call_waiting import CallsState, call_states, calls_state
 from chat.public_api.log_stream import Following, encode_events, following
+from chat.result.merge import waiting_calls
 from chat.runs.event_buffer import LogEntry
 from chat.runs.public_events import public_event, with_run
 from chat.runs.queue import QueuePositions
@@ -51,13 +53,16 @@ class Joiner:
         self._open_calls: dict[str, tuple[int, canonical.ToolCallItem]] = {}
         self._late: dict[int, canonical.ToolCallItem] = {}
 
-    def end_run(self, result: canonical.Result) -> None:
-        """Keeps the numbers and open calls of a run, before the events of the next one."""
+    def end_run(self, result: canonical.Result, *, are_calls_given: bool = False) -> None:
+        """Keeps the numbers and open calls of a run, before the events of the next one. With ``are_calls_given`` that
+        one begins with the outcomes of the calls that waited, in their order."""
         for position, item in enumerate(result.output):
             number = self._number(position)
             if isinstance(item, canonical.ToolCallItem) and _waits_at_its_server(item):
                 self._open_calls[item.call_id or ""] = (number, item)
-        self._numbers, self._late = {}, {}
+        given = waiting_calls(result) if are_calls_given else []
+        self._numbers = {at: self._number(position) for at, (position, _) in enumerate(given)}
+        self._late = {}
 
     def join(self, event: canonical.Event) -> canonical.Event | None:
         """The event with its number in the answer; ``None`` if the answer already has it."""
@@ -106,12 +111,16 @@ QUEUE = "queue.update"
 class AnswerStream:
     """One answer, from its first run through every run that follows a pause.
 
-    ``run_id`` is the current run. Between events the stream sends heartbeats and the place in the
+    ``run_id`` is the current run. With a ``room``, its conversation, a run that waits for calls of ours is such a
+    pause.
+    Between events the stream sends heartbeats and the place in the
     queue (`set_position`).
     """
 
-    def __init__(self, run_id: UUID, *, stores: bool) -> None:
+    def __init__(self, run_id: UUID, *, stores: bool, room: UUID | None = None) -> None:
         self.run_id = run_id
+        # The conversation whose calls are followed.
+        self._room = room
         self._runs = [run_id]
         self._joiner = Joiner()
         self._client = ClientEvents()
@@ -148,14 +157,57 @@ class AnswerStream:
 
     async def _batches(self) -> AsyncGenerator[list[LogEntry], None]:
         """The logs of all runs, with an empty batch after each pause."""
-        while True:
-            async with following(self.run_id) as self._following:
-                while (batch := await self._following.next(HEARTBEAT_SECONDS)) is not None:
+        end: LogEntry | None = None
+        is_over = False
+        while not is_over:
+            async with aclosing(self._run_batches()) as batches:
+                async for batch in batches:
+                    end = batch[-1] if batch and batch[-1].is_end else None
                     yield batch
-                    if batch and batch[-1].is_end:
-                        break
-            if not batch or not await self._goes_on(batch[-1]):
+            if end is None:
                 return
+            if self._room is not None and _result_in(end).ext.status == "waiting":
+                async with aclosing(self._until_calls_end(end)) as pauses:
+                    async for batch in pauses:
+                        yield batch
+                is_over = self._room is None
+            else:
+                is_over = not await self._goes_on(end)
+
+    async def _run_batches(self) -> AsyncGenerator[list[LogEntry], None]:
+        async with following(self.run_id) as self._following:
+            while (batch := await self._following.next(HEARTBEAT_SECONDS)) is not None:
+                yield batch
+                if batch and batch[-1].is_end:
+                    return
+
+    async def _until_calls_end(self, end: LogEntry) -> AsyncGenerator[list[LogEntry], None]:
+        """Waits for the run that continues the answer after its calls. If none does, nothing is followed any more, and
+        ``end``, which was held back, comes once more."""
+        state = CallsState()
+        async with aclosing(self._call_states()) as states:
+            async for state in states:
+                if state.is_waiting:
+                    yield []
+        if state.next is not None:
+            self._joiner.end_run(_result_in(end), are_calls_given=True)
+            self._continue_with(state.next)
+            return
+        self._room = None
+        if not self._has_sent_end:
+            yield [end]
+
+    async def _call_states(self) -> AsyncGenerator[CallsState, None]:
+        if self._has_sent_end or self._room is None:
+            yield CallsState()
+            return
+        async with aclosing(call_states(self.run_id, self._room, threads)) as states:
+            async for state in states:
+                yield state
+
+    def _continue_with(self, run_id: UUID) -> None:
+        self.run_id = run_id
+        self._runs.append(run_id)
 
     async def _goes_on(self, end: LogEntry) -> bool:
         """Returns whether the answer was only paused and another run continues it, which then becomes the
@@ -167,8 +219,7 @@ class AnswerStream:
         if following_run is None:
             return False
         self._joiner.end_run(result)
-        self.run_id = following_run
-        self._runs.append(following_run)
+        self._continue_with(following_run)
         return True
 
     # --- frames -----------------------------------------------------------------------------
@@ -203,6 +254,10 @@ class AnswerStream:
         """``chat.end`` with the result of the whole answer, or nothing if it was only paused."""
         if answers.has_paused(_result_in(entry)) and _run_after(self.run_id) is not None:
             return b""
+        if self._room is not None:
+            state = calls_state(self.run_id)
+            if state.is_waiting or state.next is not None:
+                return b""
         # Determined once, because someone may continue a paused answer at this moment.
         self._has_sent_end = True
         *before, end = self._client.convert(canonical.decode(entry.body))

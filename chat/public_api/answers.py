@@ -56,7 +56,7 @@ def complete(runs: Sequence[UUID], *, stores: bool) -> Complete:
     rows = _rows(runs)
     last = rows[-1]
     result = merge([canonical.decode_result(run.result) for run in rows])
-    body = result_of(last, result, stores=stores)
+    body = result_of(last, result, stores=stores, notes=_notes_of(rows))
     error = _error_of(last, result)
     if error is None:
         return Complete(status=200, body=msgspec.json.encode(body))
@@ -69,7 +69,11 @@ def final_result(runs: Sequence[UUID], *, stores: bool) -> JsonObject:
     """The result in ``chat.end``, in a stream that several runs may have written."""
     rows = _rows(runs)
     result = merge([canonical.decode_result(run.result) for run in rows])
-    return result_of(rows[-1], result, stores=stores)
+    return result_of(rows[-1], result, stores=stores, notes=_notes_of(rows))
+
+
+def _notes_of(rows: Sequence[Run]) -> list[str]:
+    return list(dict.fromkeys(note for run in rows for note in run.notes))
 
 
 def _rows(runs: Sequence[UUID]) -> list[Run]:
@@ -80,9 +84,11 @@ def _rows(runs: Sequence[UUID]) -> list[Run]:
     return [rows[run] for run in runs]
 
 
-def result_of(run: Run, result: Result, *, stores: bool) -> JsonObject:
+def result_of(
+    run: Run, result: Result, *, stores: bool, notes: Sequence[str] | None = None
+) -> JsonObject:
     """LM Studio's result. ``ext`` adds the ids of run and conversation, and deviations from the
-    request."""
+    request: ``notes``, or those of the run."""
     public = public_result(result, run.public_id)
     if not stores:
         public.response_id = None
@@ -90,7 +96,7 @@ def result_of(run: Run, result: Result, *, stores: bool) -> JsonObject:
     body["ext"] |= {
         "run": str(run.public_id),
         "conversation": str(run.conversation.public_id),
-        "notes": list(run.notes),
+        "notes": list(run.notes if notes is None else notes),
     }
     return body
 

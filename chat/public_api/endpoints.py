@@ -270,7 +270,7 @@ class Chat(Program):
 
     async def _stream_answer(self, run: Run, request: ChatRequest) -> None:
         await self.send_headers(status=200, headers=[*STREAM_HEADERS, *self._headers(run)])
-        self.answering = AnswerStream(run.public_id, stores=request.stores)
+        self.answering = _stream_of(run, request)
         async with aclosing(self.answering.bodies()) as bodies:
             async for body in bodies:
                 await self.send_body(body, more_body=True)
@@ -278,7 +278,7 @@ class Chat(Program):
         await self.send_body(b"")
 
     async def _give_answer(self, run: Run, request: ChatRequest) -> None:
-        runs = await AnswerStream(run.public_id, stores=request.stores).until_over()
+        runs = await _stream_of(run, request).until_over()
         complete = await threads.call(answers.complete, runs, stores=request.stores)
         self._is_over = True
         await self.send_json(complete.status, complete.body, *self._headers(run))
@@ -302,6 +302,13 @@ class Chat(Program):
     async def _stop_what_was_begun(self, sending: asyncio.Future[Run]) -> None:
         with suppress(ApiError):
             await stopping.call(stop_run, self.token.user, await sending)
+
+
+def _stream_of(run: Run, request: ChatRequest) -> AnswerStream:
+    is_for_client = any(tool.get("is_for_client") for tool in run.tools)
+    follows_calls = request.runs_tools is True and not is_for_client
+    room = run.conversation.public_id if follows_calls else None
+    return AnswerStream(run.public_id, stores=request.stores, room=room)
 
 
 def _heard(sending: asyncio.Future[Run]) -> None:

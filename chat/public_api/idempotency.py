@@ -49,6 +49,9 @@ def _digest_of(request: ChatRequest) -> str:
         for each in dataclasses.fields(request)
         if each.name not in _DELIVERY
     }
+    if said["runs_tools"] is None:
+        # Requests of earlier versions have no such member.
+        del said["runs_tools"]
     # ASCII, because texts may have single surrogates.
     text = json.dumps(said, sort_keys=True, default=_written)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -103,6 +103,8 @@ class ChatRequest:
     visibility: Visibility | None = None
     project: UUID | None = None
     stops_on_disconnect: bool = False
+    # True if Tributary runs the tools and the response follows, or the client gets the calls.
+    runs_tools: bool | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -146,6 +148,7 @@ class _Body(_Parameters, kw_only=True):
     visibility: Any = None
     project: str | None = None
     stop_on_disconnect: bool = False
+    run_tools: bool | None = None
 
 
 _TYPES = get_type_hints(_Body, include_extras=True)
@@ -162,6 +165,7 @@ _OF_TYPE: Mapping[Any, str | Promise] = {
     Count | None: gettext_lazy('"%(name)s" must be a whole number, 0 or more.'),
     str | None: gettext_lazy('"%(name)s" must be a string.'),
     bool: gettext_lazy('"%(name)s" must be true or false.'),
+    bool | None: gettext_lazy('"%(name)s" must be true or false.'),
     dict[str, Any]: gettext_lazy('"%(name)s" must be an object.'),
     Any: "",
 }
@@ -194,6 +198,7 @@ def read_request(body: bytes) -> ChatRequest:
         visibility=_visibility(said),
         project=_project(said.project),
         stops_on_disconnect=said.stop_on_disconnect,
+        runs_tools=said.run_tools,
         notes=tuple(_unknown(data)),
     )
 

@@ -259,6 +259,7 @@ def _choice(
         model=chosen.model,
         parameters=mapped.values,
         system_prompt=system_prompt.strip(),
+        calls_are_for_client=request.runs_tools is False,
         notes=[
             *said,
             *request.notes,
@@ -278,7 +279,9 @@ def _tools(token: AccessToken, integrations: Sequence[Json] | None) -> _Tools:
     ]
     tools = {
         tool.name: tool
-        for tool in Tool.objects.filter(team=token.team, name__in=filter(None, named))
+        for tool in access.usable_tools(
+            token.user, Tool.objects.filter(team=token.team, name__in=filter(None, named))
+        ).select_related("server")
     }
     missing = next((name for name in named if name is not None and name not in tools), None)
     if missing is not None:

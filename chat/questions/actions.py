@@ -17,7 +17,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.formats import number_format
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext, gettext_lazy, gettext_noop
 
 from chat import events
 from chat.core import notify
@@ -28,6 +28,7 @@ from chat.models import (
     AuditEvent,
     CallStatus,
     Conversation,
+    InputStatus,
     Message,
     Question,
     QuestionKind,
@@ -36,6 +37,7 @@ from chat.models import (
     RunStatus,
     SearchKind,
     ToolCall,
+    ToolInput,
     Upstream,
     User,
 )
@@ -44,6 +46,7 @@ from chat.result.asks import Field, Option, fields_in, options_in
 from chat.result.settled import Settled
 from chat.runs.admission import Trigger
 from chat.runs.resume import queue_follow_up
+from chat.runs.tool_calls import TOOL_CALLS
 from chat.search.sources import index_again
 
 DELETED = gettext_lazy("This conversation was deleted.")
@@ -53,6 +56,8 @@ NOT_WAITING = gettext_lazy("This answer isn’t waiting for input.")
 SERVER_REMOVED = gettext_lazy(
     "This answer’s server was removed, so the answer can’t continue. Try again with another server."
 )
+# Stored in English for people and the model; pages translate it.
+NO_INPUT = gettext_noop("The tool asked for input, and the call was ended without it.")
 SERVER_OFF = gettext_lazy(
     "This answer’s server is disabled, so the question stays open. Ask an administrator to "
     "enable it, or try again with another server."
@@ -319,9 +324,19 @@ def _inputs_of(run: Run) -> list[Settled] | None:
 def _end_calls(questions: Sequence[int], status: CallStatus) -> None:
     """Ends the calls that people decided about otherwise than by running them."""
     waiting = (CallStatus.APPROVAL, CallStatus.UNKNOWN)
-    ToolCall.objects.filter(question__in=questions, status__in=waiting).update(
-        status=status, finished_at=timezone.now()
+    calls = ToolCall.objects.filter(question__in=questions)
+    # One that asks for input was sent. The runner that holds it, if any, drops it.
+    asking = CallStatus.FAILED if status == CallStatus.REFUSED else status
+    asked = calls.filter(status=CallStatus.INPUT)
+    ToolInput.objects.filter(call__in=asked, status=InputStatus.OPEN).update(
+        status=InputStatus.EXPIRED
     )
+    error = NO_INPUT if asking == CallStatus.FAILED else ""
+    ended = {"finished_at": timezone.now(), "claim": None, "runner": None, "sealed_state": ""}
+    asked.update(status=asking, error=error, **ended)
+    calls.filter(status__in=waiting).update(status=status, **ended)
+    # Tasks that nobody waits for are canceled.
+    notify.publish_after_commit(TOOL_CALLS)
 
 
 def run_after(run: Run) -> Run | None:

@@ -10,8 +10,17 @@ from typing import Literal
 import msgspec
 
 from chat import events as canonical
-from chat.events import JsonObject, Result, ToolExecution
-from chat.models import Question, QuestionKind, QuestionStatus, Run, RunStatus, ToolCall
+from chat.events import Citation, JsonObject, Result, ToolCallItem, ToolExecution
+from chat.models import (
+    InputStatus,
+    Question,
+    QuestionKind,
+    QuestionStatus,
+    Run,
+    RunStatus,
+    ToolCall,
+)
+from chat.result.deferred_tools import called, has_deferred
 from chat.result.merge import waiting_calls
 from chat.result.settled import Kind, Outcome, Settled
 from chat.runs.outcomes import OutcomeStep, show_change
@@ -59,6 +68,7 @@ def _name_of(row: Question | None) -> str:
 def _settled_call(position: int, row: Question | None) -> Settled:
     outcome = _outcome_of(row)
     answer = row.answer if row else {}
+    execution = _execution_of(row) if row else None
     reason = str(answer.get("reason", ""))
     has_decider = row is not None and row.answered_by_id is not None
     texts = {
@@ -73,8 +83,14 @@ def _settled_call(position: int, row: Question | None) -> Settled:
         by=_name_of(row),
         output=texts[outcome],
         is_error=outcome != "answered" or bool(answer.get("is_error")),
-        execution=_execution_of(row) if row else None,
+        execution=execution,
+        # Only our own executors write them.
+        sources=_sources_of(answer) if execution and outcome == "answered" else (),
     )
+
+
+def _sources_of(answer: JsonObject) -> tuple[Citation, ...]:
+    return msgspec.convert(answer.get("sources", ()), tuple[Citation, ...])
 
 
 def _execution_of(row: Question) -> ToolExecution | None:
@@ -96,7 +112,22 @@ def _execution_of(row: Question) -> ToolExecution | None:
         request_bytes=call.request_bytes,
         response_bytes=call.response_bytes,
         attempt=call.attempt,
+        inputs=_inputs_of(call) if call.rounds else [],
     )
+
+
+def _inputs_of(call: ToolCall) -> list[canonical.ToolInput]:
+    return [
+        canonical.ToolInput(
+            message=row.message,
+            url=row.url,
+            status=row.status,
+            content=row.content if row.status == InputStatus.ACCEPTED and not row.url else None,
+            answered_by=str(row.answered_by) if row.answered_by else "",
+            answered_at=_iso(row.answered_at),
+        )
+        for row in call.inputs.select_related("answered_by")
+    ]
 
 
 def _iso(moment: datetime | None) -> str:
@@ -126,8 +157,11 @@ def ask_people(run: Run, result: Result, prepared: object = None) -> None:
     """Creates a row for everything that the run waits for."""
     if run.status != RunStatus.WAITING:
         return
+    is_deferred = has_deferred(run.tools)
     calls = [
-        _question(run, QuestionKind.TOOL, position, call.call_id, msgspec.to_builtins(call))
+        _question(
+            run, QuestionKind.TOOL, position, call.call_id, _body_of(call, is_deferred=is_deferred)
+        )
         for position, call in waiting_calls(result)
     ]
     asks = [
@@ -137,6 +171,16 @@ def ask_people(run: Run, result: Result, prepared: object = None) -> None:
     if calls or asks:
         Question.objects.bulk_create(_with_own_ids([*calls, *asks][:MOST_QUESTIONS]))
         show_change(run)
+
+
+def _body_of(call: ToolCallItem, *, is_deferred: bool) -> JsonObject:
+    """The call. One of ``call_tool`` is about the tool that it names."""
+    body: JsonObject = msgspec.to_builtins(call)
+    found = called(call.tool, call.arguments) if is_deferred else None
+    if found is not None:
+        body["tool"], body["arguments"] = found
+        body.pop("arguments_raw", None)
+    return body
 
 
 def _question(run: Run, kind: str, position: int, ask_id: object, body: JsonObject) -> Question:

@@ -8,8 +8,9 @@ from django.core.exceptions import ObjectDoesNotExist
 from django.db.models import QuerySet
 
 from chat import access
-from chat.models import Question, Run, RunStatus
+from chat.models import Question, Run, RunStatus, ToolInput
 from chat.models.imports import name_answerers
+from chat.questions.input_cards import input_cards
 from chat.questions.question_cards import QuestionCard
 from chat.questions.tool_call_cards import ToolCallCard
 
@@ -34,8 +35,8 @@ def with_calls(questions: QuerySet[Question]) -> QuerySet[Question]:
 
 
 def cards_by_run(runs: Iterable[Run]) -> dict[int, tuple[QuestionCard, ...]]:
-    """The questions of these runs by run, in their order. One query, and none if no run ended with
-    questions."""
+    """The questions of these runs by run, in their order. One query, one for what tools have asked, and none if
+    no run ended with questions."""
     keys = [run.pk for run in runs if run.status == RunStatus.WAITING]
     if not keys:
         return {}
@@ -46,7 +47,20 @@ def cards_by_run(runs: Iterable[Run]) -> dict[int, tuple[QuestionCard, ...]]:
     cards = [card_of(question) for question in questions]
     # No call of an imported conversation was run here.
     name_answerers(card.question for card in cards if card.tool_call is None)
+    _read_inputs(card for card in cards if isinstance(card, ToolCallCard))
     asked: dict[int, list[QuestionCard]] = {}
     for card in cards:
         asked.setdefault(card.question.run_id, []).append(card)
     return {run: tuple(questions) for run, questions in asked.items()}
+
+
+def _read_inputs(cards: Iterable[ToolCallCard]) -> None:
+    """One query, and none if no tool has asked for anything."""
+    by_call = {card.tool_call.pk: card for card in cards if card.tool_call.rounds}
+    if not by_call:
+        return
+    rows: dict[int, list[ToolInput]] = {}
+    for row in ToolInput.objects.filter(call__in=by_call).select_related("answered_by"):
+        rows.setdefault(row.call_id, []).append(row)
+    for call, card in by_call.items():
+        card.inputs = input_cards(rows.get(call, []))

@@ -11,7 +11,7 @@ from chat.web.inbox_sources import InboxSource
 
 def _rows(*, of_calls: bool) -> str:
     """Begins with the open questions, which are few, and asks the one rule about those that may be for one of
-    the people. ``of_calls``: only of calls that Tributary would run, else all others."""
+    the people. ``of_calls``: only of calls that Tributary would run, else all others, and what tools ask."""
     person = Column("asked.person")
     theirs = access.questions_for(person).filter(access.addressed_to(person))
     is_theirs = query_text(theirs.filter(pk=Column("question.id")).order_by().values("pk"))
@@ -26,7 +26,9 @@ def _rows(*, of_calls: bool) -> str:
         JOIN asked
             ON asked.person IN (run.requested_by_id, room.owner_id, question.claimed_by_id)
         WHERE question.status IN ('open', 'claimed') AND EXISTS {is_theirs}
-            AND {negation} EXISTS (SELECT 1 FROM chat_toolcall WHERE question_id = question.id)
+            AND {negation} EXISTS (
+                SELECT 1 FROM chat_toolcall WHERE question_id = question.id AND status <> 'input'
+            )
     """  # noqa: S608
 
 

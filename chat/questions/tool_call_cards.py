@@ -15,6 +15,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from chat.events import JsonObject
 from chat.models import CallStatus, QuestionStatus, ToolCall, ToolRule
+from chat.questions.input_cards import InputCard, first_open, input_cards
 from chat.questions.question_cards import QuestionCard, digest
 from chat.rendering import figures
 from chat.rendering.approvals import ApprovalCall
@@ -47,6 +48,28 @@ class ToolCallCard(QuestionCard):
         call: ToolCall = self.question.tool_call
         return call
 
+    # --- what it asks ------------------------------------------------------------------------
+
+    @cached_property
+    def inputs(self) -> list[InputCard]:
+        """Everything that the tool has asked so far. Pages read it for all their calls at once."""
+        if not self.tool_call.rounds:
+            return []
+        return input_cards(self.tool_call.inputs.select_related("answered_by"))
+
+    @property
+    def input(self) -> InputCard | None:
+        """The request that the call waits for now."""
+        return first_open(self.inputs) if self.needs_input else None
+
+    @property
+    def settled_inputs(self) -> list[InputCard]:
+        return [each for each in self.inputs if not each.asked.is_open]
+
+    @property
+    def needs_input(self) -> bool:
+        return self.is_open and self.tool_call.status == CallStatus.INPUT
+
     # --- its state -------------------------------------------------------------------------
 
     @property
@@ -64,6 +87,8 @@ class ToolCallCard(QuestionCard):
             return "running"
         if not self.is_open:
             return "settled"
+        if self.needs_input:
+            return f"input{self.input.hex if self.input else ''}"
         return "unknown" if self.may_have_run else "approval"
 
     @property
@@ -184,6 +209,8 @@ class ToolCallCard(QuestionCard):
 
     @property
     def open_state(self) -> str:
+        if self.needs_input:
+            return gettext("Waiting for input")
         return gettext("May have run") if self.may_have_run else gettext("Waiting for approval")
 
     @property
@@ -269,6 +296,7 @@ def _of_unknown(card: ToolCallCard) -> str:
 _OUTCOMES: Mapping[str, Callable[[ToolCallCard], str]] = {
     CallStatus.QUEUED: lambda card: gettext("Running"),
     CallStatus.RUNNING: lambda card: gettext("Running"),
+    CallStatus.INPUT: lambda card: gettext("Waiting for input"),
     CallStatus.DONE: _of_done,
     CallStatus.FAILED: _of_failed,
     CallStatus.REFUSED: _of_refused,
@@ -277,6 +305,7 @@ _OUTCOMES: Mapping[str, Callable[[ToolCallCard], str]] = {
 _LOOKS: Mapping[str, tuple[str, str]] = {
     CallStatus.QUEUED: ("hourglass", "calm"),
     CallStatus.RUNNING: ("hourglass", "calm"),
+    CallStatus.INPUT: ("hand", "calm"),
     CallStatus.DONE: ("check", "good"),
     CallStatus.FAILED: ("x", "bad"),
     CallStatus.REFUSED: ("ban", "calm"),

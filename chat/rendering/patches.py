@@ -37,6 +37,7 @@ from chat.rendering.parts import Part, Patches, Piece, Stack, packed, partial, p
 from chat.rendering.phases import PHASES, PhaseSlot, goes_on
 from chat.rendering.texts import Reasoning, Refusal, Text
 from chat.rendering.tool_calls import PROGRAMS, Calls, ToolEntry
+from chat.result.deferred_tools import shown_call
 
 # Phases of a message that become a CSS class.
 MESSAGE_PHASES = ("commentary", "final_answer")
@@ -260,8 +261,9 @@ class Answer:
 
     def on_tool_arguments(self, event: events.ToolCallArguments) -> None:
         tool = self._item(event, ToolEntry)
-        tool.name(event.tool, event.provider_info)
-        tool.call(event.arguments, event.arguments_raw, self.seq)
+        name, arguments = shown_call(event.tool, event.arguments, event.provider_info)
+        tool.name(name, event.provider_info)
+        tool.call(arguments, event.arguments_raw, self.seq)
 
     def _called(self, event: ItemEvent) -> ToolEntry:
         """The call that a result belongs to. If this run did not make it, the previous run did, and a person
@@ -271,9 +273,10 @@ class Answer:
 
     def on_tool_success(self, event: events.ToolCallSuccess) -> None:
         tool = self._called(event)
-        tool.name(event.tool, event.provider_info)
+        name, arguments = shown_call(event.tool, event.arguments, event.provider_info)
+        tool.name(name, event.provider_info)
         if event.arguments or tool.arguments.final is None:
-            tool.call(event.arguments, None, self.seq)
+            tool.call(arguments, None, self.seq)
         tool.succeed(event.output, self.seq, event.t)
 
     def on_tool_failure(self, event: events.ToolCallFailure) -> None:

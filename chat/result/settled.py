@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from chat.events import ToolExecution
+from chat.events import Citation, ToolExecution
 
 Kind = Literal["tool", "ask", "approval"]
 Outcome = Literal["answered", "declined", "not_run"]
@@ -26,6 +26,8 @@ class Settled(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     is_error: bool = False
     # How Tributary ran the call; none if a person gave the result.
     execution: ToolExecution | None = None
+    # Sources that the call found, for the text that follows.
+    sources: tuple[Citation, ...] = ()
     # Questions; for an approval ``text`` is the reason.
     text: str = ""
     selected: tuple[str, ...] = ()

@@ -8,13 +8,28 @@ from datetime import datetime
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
-from chat.models import Run, ToolCall, ToolRule
+from chat.models import Run, ToolCall, ToolInput, ToolRule
 from chat.rendering.components import excerpt_of_json, name_of
 from chat.rendering.figures import count, duration, milliseconds_of, size
+from chat.rendering.hidden_letters import Part, visible_parts
+from chat.rendering.safety import reveal
 from chat.web.tool_words import credential_of, where_called
 
 # Digits of a digest that tell two definitions apart; the whole one is in the title and in exports.
 DIGEST_CHARACTERS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputReceipt:
+    """A request of the tool to people in the middle of the call. ``fields`` is the schema of the form as the server sent
+    it, and ``content`` the values."""
+
+    message: str
+    address: list[Part]
+    fields: SafeString | None
+    content: SafeString | None
+    facts: list[tuple[str, str]]
+    moments: list[tuple[str, datetime]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +45,7 @@ class ToolReceipt:
     sent: SafeString
     asked: SafeString | None
     error: str
+    inputs: list[InputReceipt]
 
     @property
     def short_digest(self) -> str:
@@ -41,6 +57,7 @@ def tool_receipts_of(run: Run, *, with_settings: bool) -> list[ToolReceipt]:
     calls = ToolCall.objects.filter(question__run=run).select_related(
         "question", "tool__server", "tool__request", "approved_by"
     )
+    calls = calls.prefetch_related("inputs__answered_by")
     return [_receipt(call, with_settings) for call in calls.order_by("question__position", "pk")]
 
 
@@ -64,6 +81,22 @@ def _receipt(call: ToolCall, with_settings: bool) -> ToolReceipt:
         sent=excerpt_of_json(call.arguments),
         asked=excerpt_of_json(asked) if asked != call.arguments else None,
         error=gettext(call.error) if call.error else "",
+        inputs=[_input(row) for row in call.inputs.all()],
+    )
+
+
+def _input(row: ToolInput) -> InputReceipt:
+    moments = ((gettext("Asked"), row.created_at), (gettext("Answered"), row.answered_at))
+    return InputReceipt(
+        message=reveal(row.message),
+        address=visible_parts(row.url),
+        fields=excerpt_of_json(row.schema.get("properties") or {}) if not row.url else None,
+        content=excerpt_of_json(row.content) if row.content else None,
+        facts=[
+            (gettext("Outcome"), str(row.get_status_display())),
+            *([(gettext("Answered by"), str(row.answered_by))] if row.answered_by else []),
+        ],
+        moments=[(label, at) for label, at in moments if at is not None],
     )
 
 

@@ -34,7 +34,7 @@ from chat.runs.outcomes import stopper_of
 from chat.runs.prompt import Assignment, NotReady, StorageNeeded, prepare, read_beginning
 from chat.runs.reader import AnswerReader, Outcome, failed
 from chat.runs.reaper import end_broken, requeue_unaccepted
-from chat.runs.resume import ContinuingParser
+from chat.runs.resume import Beginning, ContinuingParser
 from chat.runs.run_metrics import Measure
 from chat.runs.seen_events import SeenEvents
 from chat.runs.segments import OwnershipLost
@@ -182,11 +182,11 @@ class Execution:
             on_first_event=self._measure.first_event,
         )
         try:
-            first_item = await self._begin(run, log)
+            beginning = await self._begin(run, log)
             if isinstance(ready, NotReady):
                 await self._finish_unsent(run, log, ready.info)
             else:
-                await self._execute_logged(ready, log, first_item)
+                await self._execute_logged(ready, log, beginning)
         finally:
             await log.abandon()
 
@@ -203,7 +203,9 @@ class Execution:
             return ready
         raise ready
 
-    async def _execute_logged(self, assignment: Assignment, log: RunLog, first_item: int) -> None:
+    async def _execute_logged(
+        self, assignment: Assignment, log: RunLog, beginning: Beginning
+    ) -> None:
         run = assignment.run
         parser = assignment.dialect.parser(
             model=run.model,
@@ -218,7 +220,12 @@ class Execution:
         )
         if log.fold.start is not None:
             model = log.fold.start.model_instance_id
-            parser = ContinuingParser(parser, first_item=first_item, model=model)
+            parser = ContinuingParser(
+                parser,
+                first_item=beginning.item_count,
+                model=model,
+                sources=beginning.sources,
+            )
         outcome = await self._outcome(assignment, parser, log)
         closing = parser.close(outcome.cause, error=outcome.error)
         assert parser.ending is not None
@@ -233,14 +240,13 @@ class Execution:
             await self._record(self._measure_stop, self._stopped_at)
         self._count_seen(assignment, parser)
 
-    async def _begin(self, run: Run, log: RunLog) -> int:
-        """Commits the beginning of the log of a run that continues an answer, before the request is sent.
-        Returns the number of items in it."""
+    async def _begin(self, run: Run, log: RunLog) -> Beginning:
+        """Commits the beginning of the log of a run that continues an answer, before the request is sent."""
         if run.position == 0:
-            return 0
+            return Beginning(committed=(), opening=())
         beginning = await self._services.threads.call(read_beginning, run)
         await log.commit_opening(beginning.committed, beginning.opening)
-        return beginning.item_count
+        return beginning
 
     def _count_seen(self, assignment: Assignment, parser: Parser) -> None:
         """Adds the event counts of the run to those of the server."""

@@ -39,7 +39,8 @@ from chat.result.merge import answered_head
 from chat.result.settled import Settled
 from chat.runs import queries
 from chat.runs.attempts import begin_attempt
-from chat.runs.resume import Beginning, filled_output, opening, replies_in
+from chat.runs.offered_tools import in_request
+from chat.runs.resume import Beginning, filled_output, opening, replies_in, sources_of
 from chat.runs.segments import read_events
 
 
@@ -47,7 +48,11 @@ def read_beginning(run: Run) -> Beginning:
     """A run that was requeued before its request already has the beginning of its log. It is not
     written again."""
     committed = tuple(read_events(run))
-    return Beginning(committed=committed, opening=() if committed else tuple(opening(run)))
+    return Beginning(
+        committed=committed,
+        opening=() if committed else tuple(opening(run)),
+        sources=sources_of(run),
+    )
 
 
 # Endings whose response id names a point that the upstream can continue from. After an error it may
@@ -191,7 +196,7 @@ def _prompt_of(
         system="\n\n".join(filter(None, (instructions, run.system_prompt))),
         parameters=run.parameters,
         options=options,
-        tools=tuple(msgspec.convert(run.tools, list[ToolDefinition])),
+        tools=in_request(msgspec.convert(run.tools, list[ToolDefinition])),
         model_detail=detail_of(upstream, run.model),
         previous_response_id=_point_to_continue(path, run, upstream)
         if dialect.keeps_history

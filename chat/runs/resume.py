@@ -52,6 +52,33 @@ def queue_follow_up(
     return queue_run(follow_up, trigger)
 
 
+def sources_of(run: Run) -> tuple[canonical.Citation, ...]:
+    """The sources that the tools found since the last text of the answer, in their order."""
+    rows = Run.objects.filter(message_id=run.message_id, position__lte=run.position)
+    given = dict(rows.values_list("position", "inputs")) if run.position else {}
+    found = {at: _sources_in(inputs) for at, inputs in given.items()}
+    every: dict[str | None, canonical.Citation] = {}
+    for at in sorted(found, reverse=True):
+        # Results can be megabytes, so they are read only if there is something to cite.
+        if not any(found[earlier] for earlier in found if earlier <= at):
+            break
+        every = {source.url: source for source in found[at]} | every
+        before = rows.filter(position=at - 1).first()
+        if before is None or _has_text(before):
+            break
+    return tuple(every.values())
+
+
+def _sources_in(inputs: object) -> list[canonical.Citation]:
+    given = msgspec.convert(inputs, list[Settled])
+    return [source for each in given for source in each.sources]
+
+
+def _has_text(run: Run) -> bool:
+    output = canonical.decode_result(run.result).output
+    return any(isinstance(item, canonical.MessageItem) and item.content.strip() for item in output)
+
+
 def run_before(run: Run) -> Run | None:
     if run.position == 0:
         return None
@@ -171,6 +198,8 @@ class Beginning:
 
     committed: tuple[canonical.Event, ...]
     opening: tuple[canonical.Event, ...]
+    # Sources that the tools of the answer found, and that no text of it cites yet.
+    sources: tuple[canonical.Citation, ...] = ()
 
     @property
     def item_count(self) -> int:
@@ -183,13 +212,23 @@ class ContinuingParser(Parser):
 
     ``first_item`` is the number of the first item of the upstream's answer; further choices have
     nothing before them, and keep their numbers. The parser's own ``chat.start`` is left out, but a
-    model other than ``model`` is reported.
+    model other than ``model`` is reported. The first text cites the ``sources``.
     """
 
-    def __init__(self, parser: Parser, *, first_item: int, model: str) -> None:
+    def __init__(
+        self,
+        parser: Parser,
+        *,
+        first_item: int,
+        model: str,
+        sources: Sequence[canonical.Citation] = (),
+    ) -> None:
         self._parser = parser
         self._first_item = first_item
         self._model = model
+        self._sources = sources
+        # The messages that have words.
+        self._texts: set[int] = set()
 
     def feed(self, frame: Frame) -> list[canonical.Event]:
         return self._joined(self._parser.feed(frame))
@@ -208,7 +247,21 @@ class ContinuingParser(Parser):
     def _joined(self, events: list[canonical.Event]) -> list[canonical.Event]:
         self.is_done = self._parser.is_done
         self.ending = self._parser.ending
-        return [joined for event in events if (joined := self._join(event)) is not None]
+        joined = (self._join(event) for event in events)
+        return [made for event in joined if event is not None for made in self._with_sources(event)]
+
+    def _with_sources(self, event: canonical.Event) -> Iterator[canonical.Event]:
+        if isinstance(event, canonical.MessageDelta) and event.choice == 0:
+            if self._sources and not event.content.isspace():
+                self._texts.add(event.item)
+        elif isinstance(event, canonical.MessageEnd) and self._is_cited_in(event):
+            for citation in self._sources:
+                yield canonical.CitationAdd(item=event.item, citation=citation)
+            self._sources = ()
+        yield event
+
+    def _is_cited_in(self, end: canonical.MessageEnd) -> bool:
+        return end.choice == 0 and end.item in self._texts
 
     def _join(self, event: canonical.Event) -> canonical.Event | None:
         if isinstance(event, canonical.ChatStart):

@@ -111,4 +111,5 @@ def _stop_call(user: User | None, question: Question) -> None:
     Question.objects.filter(pk=question.pk, status=QuestionStatus.RUNNING).update(
         status=QuestionStatus.EXPIRED, answered_by=user, answered_at=now, answer={"reason": reason}
     )
-    calls.update(status=CallStatus.FAILED, claim=None, runner=None, finished_at=now, error=reason)
+    ended = {"claim": None, "runner": None, "finished_at": now, "sealed_state": ""}
+    calls.update(status=CallStatus.FAILED, error=reason, **ended)

@@ -21,6 +21,7 @@ from chat.core.errors import ActionRefused, storage_errors
 from chat.events import JsonObject
 from chat.models import AuditEvent, Team, Tool, ToolKind, ToolRequest, ToolRule, User
 from chat.rendering.figures import count, size
+from chat.result.deferred_tools import RESERVED_NAMES
 from chat.tools.definitions import rule_and_digest, withdraw_allowances
 from chat.tools.http_definition import METHODS, check_address, check_places, origin, read_headers
 
@@ -99,7 +100,7 @@ def change_tool(
     values = _values(name, description, schema, rule, traits, request)
     headers = read_headers(request.headers) if request else {}
     with storage_errors(), _only_one_called(name), transaction.atomic():
-        rows = Tool.objects.select_for_update().exclude(kind=ToolKind.MCP)
+        rows = Tool.objects.select_for_update().filter(kind__in=(ToolKind.PERSON, ToolKind.HTTP))
         previous = rows.filter(pk=tool.pk).first()
         if previous is None:
             raise ActionRefused(gettext("This tool was removed."))
@@ -168,6 +169,9 @@ def _values(
         raise ActionRefused(
             gettext("A tool name consists of 1 to 64 letters, digits, underscores and dashes.")
         )
+    if name in RESERVED_NAMES:
+        text = gettext("Choose another name: %(name)s is a function of Tributary itself.")
+        raise ActionRefused(text % {"name": name})
     if len(description) > DESCRIPTION_LENGTH:
         text = gettext("The description is longer than %(limit)s characters.")
         raise ActionRefused(text % {"limit": count(DESCRIPTION_LENGTH)})

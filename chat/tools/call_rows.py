@@ -6,7 +6,16 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from chat.models import CallStatus, Conversation, Question, ToolCall
+from chat.models import (
+    OPEN_STATUSES,
+    CallStatus,
+    Conversation,
+    InputStatus,
+    Question,
+    QuestionStatus,
+    ToolCall,
+    ToolInput,
+)
 
 
 def read_call(pk: int) -> ToolCall | None:
@@ -30,5 +39,25 @@ def lock_conversation(pk: int) -> bool:
 
 
 def held_by(pk: int, claim: UUID) -> QuerySet[ToolCall]:
-    """The call's row, as long as this claim owns it."""
-    return ToolCall.objects.filter(pk=pk, claim=claim, status=CallStatus.RUNNING)
+    """The call's row, as long as this claim owns it. An open call may wait for people."""
+    return ToolCall.objects.filter(pk=pk, claim=claim, status__in=HELD)
+
+
+# Calls that a runner holds: an open one that waits for input has a claim, too.
+HELD = (CallStatus.RUNNING, CallStatus.INPUT)
+
+
+def withdraw_input(call: ToolCall) -> None:
+    """Asks people for nothing more in the middle of the call: it goes on or ends without them. Call it in the
+    transaction that has locked the conversation."""
+    ToolInput.objects.filter(call=call.pk, status=InputStatus.OPEN).update(
+        status=InputStatus.EXPIRED
+    )
+    ask_nobody(call)
+
+
+def ask_nobody(call: ToolCall) -> None:
+    """The question of a call that runs is no question."""
+    Question.objects.filter(pk=call.question_id, status__in=OPEN_STATUSES).update(
+        status=QuestionStatus.RUNNING, claimed_by=None, claimed_at=None
+    )

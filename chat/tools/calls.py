@@ -18,12 +18,14 @@ from chat.models import (
     AuditEvent,
     CallStatus,
     Conversation,
+    InputSource,
     Question,
     QuestionStatus,
     Run,
     Tool,
     ToolCall,
     ToolChoice,
+    ToolInput,
     User,
 )
 from chat.questions import actions as questions
@@ -36,6 +38,8 @@ NOT_WAITING = gettext_lazy("This call isn’t waiting for a decision any more. R
 NOT_DESTRUCTIVE = gettext_lazy(
     "This tool can delete or overwrite something, so each of its calls needs approval."
 )
+# Nothing of an earlier request of the call goes with the next one.
+FROM_THE_START = {"sealed_state": "", "sealed_task": "", "answered_round": 0}
 # The model reads this.
 MAY_HAVE_RUN = gettext_noop("The call was sent, but its result was lost, so it may have run.")
 
@@ -171,6 +175,8 @@ def _queue(user: User, call: ToolCall, expected: CallStatus, arguments: JsonObje
     if reason := _why_never(call):
         raise ActionRefused(gettext(reason))
     now = timezone.now()
+    # The state that the server keeps of an earlier request belongs to its arguments.
+    is_continued = expected == CallStatus.APPROVAL and arguments == call.arguments
     opened = questions.free_for(user).filter(pk=call.question_id)
     if not opened.update(status=QuestionStatus.RUNNING, claimed_by=None, claimed_at=None):
         return False
@@ -185,10 +191,14 @@ def _queue(user: User, call: ToolCall, expected: CallStatus, arguments: JsonObje
         sent_at=None,
         progress={},
         error="",
+        **({} if is_continued else FROM_THE_START),
     )
     if not queued:
         # The question was open, so the call waits for another decision than this one.
         raise ActionRefused(str(NOT_WAITING))
+    if not is_continued:
+        # The next task has keys of its own.
+        ToolInput.objects.filter(call=call, source=InputSource.TASK).update(key="")
     # An answer that was stopped goes on by itself once somebody lets it.
     Run.objects.filter(pk=call.question.run_id).update(
         stop_requested_at=None, stop_requested_by=None

@@ -20,6 +20,7 @@ REMOVED = gettext_noop("This tool was removed.")
 NOT_OFFERED = gettext_noop("This tool wasn’t offered in this conversation.")
 NOT_ENABLED = gettext_noop("This tool isn’t enabled in this conversation.")
 OFF = gettext_noop("This tool is turned off.")
+FOR_OTHERS = gettext_noop("This tool is for other people than the one whose message this answers.")
 NEVER = gettext_noop("This tool was turned off for this conversation.")
 SERVER_OFF = gettext_noop("This tool’s server is disabled.")
 NOT_SEEN = gettext_noop("This tool has changed, and nobody has turned it on again yet.")
@@ -63,6 +64,8 @@ def decide_now(conversation: Conversation, tool: Tool | None, requester: User | 
     if reason := why_never(conversation, tool):
         return Decision(verdict=Verdict.REFUSE, reason=reason)
     assert tool is not None
+    if not access.may_use_tool(requester, tool):
+        return Decision(verdict=Verdict.REFUSE, reason=FOR_OTHERS)
     choice = ToolChoice.objects.filter(conversation=conversation, tool=tool).first()
     verdict = decide(
         Situation(
@@ -94,6 +97,9 @@ def decide_at_call(call: ToolCall) -> Decision:
 
 def _decide_approved(call: ToolCall, conversation: Conversation) -> Decision:
     reason = why_never(conversation, call.tool)
+    requester = call.question.run.requested_by
+    if not reason and call.tool is not None and not access.may_use_tool(requester, call.tool):
+        reason = FOR_OTHERS
     if not reason and not _may_write(call.approved_by, conversation):
         reason = MAY_NOT_WRITE
     return Decision(verdict=Verdict.REFUSE if reason else Verdict.RUN, reason=reason)

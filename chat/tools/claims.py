@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q, Window
+from django.db.models import F, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
 from django.utils import timezone
 from django.utils.translation import gettext_noop
@@ -26,18 +26,25 @@ from chat.models import (
     CallStatus,
     Message,
     QuestionStatus,
-    Tool,
     ToolCall,
     ToolKind,
-    ToolRequest,
 )
 from chat.questions import actions as questions
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.tools import checks
-from chat.tools.call_rows import held_by, lock_conversation, read_call
+from chat.tools.call_addresses import address_of
+from chat.tools.call_metrics import count_call
+from chat.tools.call_rows import (
+    HELD,
+    held_by,
+    lock_conversation,
+    read_call,
+    withdraw_input,
+)
 from chat.tools.endings import ask_people, end_call, may_repeat
-from chat.tools.http_definition import arguments_of
-from chat.tools.kinds import Address, CallFailed
+from chat.tools.inputs import continuation_of
+from chat.tools.kinds import Address, CallFailed, Continuation
+from chat.tools.left_tasks import left_tasks
 from chat.tools.rules import Verdict
 
 logger = logging.getLogger(__name__)
@@ -53,22 +60,24 @@ _PERSON = "question__run__requested_by"
 # Sentences for people and for the model, stored in English; pages translate them.
 LOST = gettext_noop("The call was sent, but then the server was interrupted, so it may have run.")
 ABANDONED = gettext_noop("The call failed because the server was interrupted several times.")
-LOCKED = gettext_noop(
-    "The stored headers of this tool can’t be decrypted. Ask an administrator to enter them again."
+LOCKED_STATE = gettext_noop(
+    "What the server wanted kept for this call can’t be decrypted, so it can’t go on."
 )
-NO_ADDRESS = gettext_noop("This tool has no address.")
 RESTORED = gettext_noop("Tributary was restored from a backup, so the call may have run.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimedCall:
-    """A call that this process may send. ``address`` has credentials."""
+    """A call that this process may send, or go on with. ``address`` and ``continuation`` have credentials; ``seconds``
+    is how long it may take."""
 
     pk: int
     claim: UUID
     kind: ToolKind
     arguments: JsonObject
     address: Address = field(repr=False)
+    continuation: Continuation = field(repr=False)
+    seconds: float
 
 
 # --- claiming --------------------------------------------------------------------------------------
@@ -79,9 +88,9 @@ def claim_due(runner: UUID, limit: int) -> list[ClaimedCall]:
     and of one person no more than a share of this runner. A call that may no longer be made is ended, or waits
     for an approval."""
     claimed: list[ClaimedCall] = []
-    running = ToolCall.objects.filter(status=CallStatus.RUNNING)
-    of_answers = Counter(running.values_list(_ANSWER, flat=True))
-    of_people = Counter(running.filter(runner=runner).values_list(_PERSON, flat=True))
+    held = _held()
+    of_answers = Counter(held.values_list(_ANSWER, flat=True))
+    of_people = Counter(held.filter(runner=runner).values_list(_PERSON, flat=True))
     for pk, answer, person in _due(of_answers, of_people):
         if len(claimed) >= limit:
             break
@@ -142,10 +151,14 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
             claimed_at=timezone.now(),
             attempt=F("attempt") + 1,
         )
-        if not claimed or not _is_allowed_still(call):
+        is_task = bool(call.sealed_task)
+        if not claimed or not (is_task or _is_allowed_still(call)):
             return None
+        refusal = _why_not_continued(call) if is_task else ""
     try:
-        address = _address_of(call)
+        if refusal:
+            raise CallFailed(refusal, may_have_run=True)
+        address, continuation = address_of(call), _continuation_of(call)
     except CallFailed as failed:
         end_call(pk, token, failed)
         return None
@@ -156,13 +169,37 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
         kind=ToolKind(call.kind),
         arguments=call.arguments,
         address=address,
+        continuation=continuation,
+        seconds=_seconds_left(call),
     )
+
+
+def _why_not_continued(call: ToolCall) -> str:
+    """Why nobody may ask for the task that does the call any more. What was approved needs no other approval."""
+    decision = checks.decide_at_call(call)
+    return decision.reason if decision.verdict == Verdict.REFUSE else ""
+
+
+def _continuation_of(call: ToolCall) -> Continuation:
+    """Raises ``CallFailed``."""
+    try:
+        return continuation_of(call)
+    except DecryptionError:
+        raise CallFailed(LOCKED_STATE, may_have_run=bool(call.sealed_task)) from None
+
+
+def _seconds_left(call: ToolCall) -> float:
+    """A task has the time of one call, whichever runner asks about it."""
+    seconds = float(settings.TOOL_CALL_SECONDS)
+    if not call.sealed_task or call.sent_at is None:
+        return seconds
+    return max(0.0, seconds - (timezone.now() - call.sent_at).total_seconds())
 
 
 def _has_place(call: ToolCall) -> bool:
     """Returns whether the answer may have one more call at once."""
-    running = ToolCall.objects.filter(status=CallStatus.RUNNING, question__run=call.question.run_id)
-    return running.count() < settings.TOOL_CALLS_AT_ONCE
+    held = _held().filter(question__run=call.question.run_id)
+    return held.count() < settings.TOOL_CALLS_AT_ONCE
 
 
 def _is_allowed_still(call: ToolCall) -> bool:
@@ -178,44 +215,11 @@ def _is_allowed_still(call: ToolCall) -> bool:
         questions.reopen_running(call.question)
     else:
         mine.update(status=CallStatus.REFUSED, finished_at=timezone.now(), **ended)
+        count_call(call, CallStatus.REFUSED)
         reply = {"reason": decision.reason}
         questions.settle_running(call.question, QuestionStatus.DECLINED, reply)
     logger.info("tool_call.held_back call=%d verdict=%s", call.pk, decision.verdict)
     return False
-
-
-def _address_of(call: ToolCall) -> Address:
-    """Raises ``CallFailed``."""
-    tool = call.tool
-    assert tool is not None
-    try:
-        if tool.kind == ToolKind.HTTP:
-            return _address_of_request(tool)
-        if tool.server is not None:
-            return Address(
-                url=tool.server.address,
-                headers=tool.server.open_headers(),
-                name=tool.remote_name,
-            )
-    except DecryptionError:
-        raise CallFailed(LOCKED) from None
-    raise CallFailed(NO_ADDRESS)
-
-
-def _address_of_request(tool: Tool) -> Address:
-    request = ToolRequest.objects.filter(tool=tool).first()
-    if request is None:
-        raise CallFailed(NO_ADDRESS)
-    # Its encryption names the tool.
-    request.tool = tool
-    is_open = tool.schema.get("additionalProperties") is True
-    return Address(
-        url=request.address,
-        headers=request.open_headers(),
-        method=request.method,
-        name=tool.name,
-        arguments=None if is_open else arguments_of(tool.schema),
-    )
 
 
 # --- sending ---------------------------------------------------------------------------------------
@@ -237,7 +241,7 @@ def mark_sent(pk: int, claim: UUID) -> bool:
 
 def still_held(claims: Mapping[int, UUID]) -> set[int]:
     """The calls among these, by their claims, that are still this process's."""
-    rows = ToolCall.objects.filter(pk__in=claims, status=CallStatus.RUNNING)
+    rows = ToolCall.objects.filter(pk__in=claims, status__in=HELD)
     return {pk for pk, claim in rows.values_list("pk", "claim") if claims[pk] == claim}
 
 
@@ -261,9 +265,7 @@ def store_progress(pk: int, claim: UUID, progress: JsonObject) -> None:
 def settle_lost(runner: UUID, executing: Collection[int]) -> None:
     """Handles the running calls whose runner is gone: its row was deleted (`chat.runs.reaper`). So it does
     with this runner's own that it isn't ``executing``: the database's response to the claim was lost."""
-    lost = ToolCall.objects.filter(status=CallStatus.RUNNING).filter(
-        Q(runner__isnull=True) | (Q(runner=runner) & ~Q(pk__in=list(executing)))
-    )
+    lost = _held().filter(Q(runner__isnull=True) | (Q(runner=runner) & ~Q(pk__in=list(executing))))
     for pk, claim in list(lost.values_list("pk", "claim")):
         try:
             give_back(pk, claim)
@@ -274,43 +276,64 @@ def settle_lost(runner: UUID, executing: Collection[int]) -> None:
             logger.exception("tool_call.unsettled call=%d", pk)
 
 
+def _held() -> QuerySet[ToolCall]:
+    """The calls that runners have, also those that wait for people meanwhile."""
+    return ToolCall.objects.filter(status__in=HELD, claim__isnull=False)
+
+
 def give_back(pk: int, claim: UUID | None) -> None:
-    """Queues a running call again if it was not sent, or may be sent twice; otherwise people decide."""
-    held = ToolCall.objects.filter(pk=pk, claim=claim, status=CallStatus.RUNNING)
-    call = held.first()
+    """Queues a call of a runner again if it was not sent, may be sent twice, or is done by a task; otherwise people
+    decide."""
+    call = _held().filter(pk=pk, claim=claim).first()
     if call is None or claim is None:
         return
-    if call.sent_at is not None and not may_repeat(pk):
+    if call.sent_at is not None and not call.sealed_task and not may_repeat(pk):
         ask_people(pk, claim, LOST)
     elif call.attempt >= MOST_ATTEMPTS:
-        end_call(pk, claim, CallFailed(ABANDONED))
+        end_call(pk, claim, CallFailed(ABANDONED, may_have_run=bool(call.sealed_task)))
     else:
-        same = held.filter(sent_at=call.sent_at) if call.sent_at else held.filter(sent_at=None)
-        with transaction.atomic():
-            again = same.update(
-                status=CallStatus.QUEUED, claim=None, runner=None, claimed_at=None, sent_at=None
-            )
-            if again:
-                publish_after_commit(TOOL_CALLS)
-        logger.info("tool_call.requeued call=%d again=%d", pk, again)
+        _queue_again(call, claim)
+
+
+def _queue_again(call: ToolCall, claim: UUID) -> None:
+    with transaction.atomic():
+        if not lock_conversation(call.pk):
+            return
+        same = held_by(call.pk, claim).filter(sealed_task=call.sealed_task)
+        same = same.filter(sent_at=call.sent_at) if call.sent_at else same.filter(sent_at=None)
+        again = same.update(
+            status=CallStatus.QUEUED,
+            claim=None,
+            runner=None,
+            claimed_at=None,
+            # The time of a task counts from the call that began it.
+            sent_at=call.sent_at if call.sealed_task else None,
+        )
+        if again:
+            withdraw_input(call)
+            publish_after_commit(TOOL_CALLS)
+    logger.info("tool_call.requeued call=%d again=%d", call.pk, again)
 
 
 def settle_restored() -> int:
     """Asks people about the calls that were queued or running when a backup was made: they may have run since.
     The caller knows that no runner is alive. Returns how many."""
-    busy = (CallStatus.QUEUED, CallStatus.RUNNING)
+    busy = ToolCall.objects.filter(_is_busy())
     settled = 0
-    for pk in list(ToolCall.objects.filter(status__in=busy).values_list("pk", flat=True)):
+    for pk in list(busy.values_list("pk", flat=True)):
         # As if this process had sent it.
         token = uuid4()
-        ToolCall.objects.filter(pk=pk, status__in=busy).update(
-            status=CallStatus.RUNNING, claim=token, runner=None
-        )
+        busy.filter(pk=pk).update(status=CallStatus.RUNNING, claim=token, runner=None)
         settled += ask_people(pk, token, RESTORED)
     return settled
 
 
 def has_work() -> bool:
-    """Returns whether any call is queued or running."""
-    busy = (CallStatus.QUEUED, CallStatus.RUNNING)
-    return ToolCall.objects.filter(status__in=busy).exists()
+    """Returns whether any call is queued or held by a runner, or has left a task to be canceled."""
+    return ToolCall.objects.filter(_is_busy()).exists() or left_tasks().exists()
+
+
+def _is_busy() -> Q:
+    return Q(status__in=(CallStatus.QUEUED, CallStatus.RUNNING)) | Q(
+        status=CallStatus.INPUT, claim__isnull=False
+    )

@@ -43,7 +43,7 @@ def rule_and_digest(tool: Tool) -> tuple[str, str]:
 
 
 def _target(tool: Tool) -> list[Json]:
-    if tool.kind == ToolKind.HTTP:
+    if tool.kind in (ToolKind.HTTP, ToolKind.SEARCH):
         request = ToolRequest.objects.filter(tool=tool).first()
         return [request.method, request.address] if request else []
     return [tool.server.pk, tool.server.address] if tool.server else []

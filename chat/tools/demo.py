@@ -7,7 +7,7 @@ from django.db import transaction
 
 from chat.demo.mcp import DemoTools
 from chat.demo.models import MCP_PATH
-from chat.models import Team, Tool, ToolKind, ToolRule, ToolServer
+from chat.models import AuditEvent, Team, Tool, ToolKind, ToolRule, ToolServer, Upstream
 from chat.tools.mcp.listing import RemoteTool, digest_of
 from chat.tools.server_lists import wire_name
 
@@ -16,7 +16,7 @@ def ensure_demo_tools() -> None:
     """Adds the demo's server with its tools to the first team, or updates its address. It runs at each start.
 
     Without a demo it is disabled and loses its address, and gets it back with the demo. One that somebody has
-    disabled or removed stays so: it is added with the first team only.
+    disabled or removed stays so.
     """
     rows = ToolServer.objects.filter(is_demo=True)
     if not settings.DEMO_UPSTREAM_URL:
@@ -24,7 +24,20 @@ def ensure_demo_tools() -> None:
         return
     address = f"{settings.DEMO_UPSTREAM_URL.rstrip('/')}{MCP_PATH}"
     rows.filter(address="").update(is_enabled=True)
-    rows.update(address=address)
+    if not rows.update(address=address):
+        _add_to_first_team()
+
+
+def _add_to_first_team() -> None:
+    """Adds the server to an installation that is older than it, and whose demo models people can choose."""
+    team = Team.objects.order_by("pk").first()
+    has_models = Upstream.objects.filter(is_demo=True, is_enabled=True).exists()
+    name = DemoTools().name
+    removed = AuditEvent.objects.filter(verb="tool_server.removed", detail__server=name)
+    if team is None or not has_models or removed.exists():
+        return
+    if not team.tool_servers.filter(name=name).exists():
+        add_demo_tools(team)
 
 
 def add_demo_tools(team: Team) -> None:
@@ -36,7 +49,7 @@ def add_demo_tools(team: Team) -> None:
     demo = DemoTools()
     with transaction.atomic():
         server = ToolServer.objects.create(team=team, name=demo.name, address=address, is_demo=True)
-        taken: set[str] = set()
+        taken = set(team.tools.values_list("name", flat=True))
         for remote in _tools(demo):
             name = wire_name(remote.name, server.name, taken)
             taken.add(name)

@@ -33,8 +33,10 @@ from chat.models import (
 from chat.questions import actions as questions
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.search.sources import index
-from chat.tools.call_rows import held_by, lock_conversation, read_call
-from chat.tools.kinds import CallFailed, CallOutput, OutputFile
+from chat.tools.call_metrics import count_call
+from chat.tools.call_rows import held_by, lock_conversation, read_call, withdraw_input
+from chat.tools.inputs import TooOften, store_inputs
+from chat.tools.kinds import CallFailed, CallOutput, InputNeeded, OutputFile
 from chat.tools.mcp.listing import clean_json
 from chat.web.files import SUFFIXES, file_name
 
@@ -43,9 +45,11 @@ logger = logging.getLogger(__name__)
 TOO_LARGE = gettext_noop("The result is larger than the limit.")
 
 
-def end_call(pk: int, claim: UUID, ending: CallOutput | CallFailed) -> bool:
-    """Stores how a call ended, and continues the answer if it was the last one. False if another claim, a
-    person or a stop was faster."""
+def end_call(pk: int, claim: UUID, ending: CallOutput | InputNeeded | CallFailed) -> bool:
+    """Stores how a call ended, or what it asks people, and continues the answer if it was the last one. False if
+    another claim, a person or a stop was faster."""
+    if isinstance(ending, InputNeeded):
+        return ask_for_input(pk, claim, ending)
     if isinstance(ending, CallFailed):
         return _end_failed(pk, claim, ending)
     text = clean(ending.text)
@@ -56,10 +60,14 @@ def end_call(pk: int, claim: UUID, ending: CallOutput | CallFailed) -> bool:
     structured = _storable(ending.structured)
     if structured is not None:
         reply["structured"] = structured
+    if ending.sources:
+        reply["sources"] = msgspec.to_builtins(list(ending.sources))
     values = {
         "status": CallStatus.FAILED if ending.is_error else CallStatus.DONE,
         "request_bytes": ending.request_bytes,
         "response_bytes": ending.response_bytes,
+        "sealed_state": "",
+        "sealed_task": "",
     }
     files = [_new_file(each, number) for number, each in enumerate(ending.files, start=1)]
     # Other writers wait for the transaction, so the storage for files is written before it.
@@ -114,7 +122,8 @@ def _end_failed(pk: int, claim: UUID, failed: CallFailed) -> bool:
     if failed.may_have_run and not may_repeat(pk):
         return ask_people(pk, claim, sentence)
     reply: JsonObject = {"output": sentence, "is_error": True}
-    return _settle(pk, claim, reply, {"status": CallStatus.FAILED, "error": sentence})
+    values = {"status": CallStatus.FAILED, "error": sentence, "sealed_state": ""}
+    return _settle(pk, claim, reply, values)
 
 
 def _settle(
@@ -131,10 +140,11 @@ def _settle(
     with transaction.atomic():
         if not lock_conversation(pk):
             return False
-        ended = held_by(pk, claim).update(
-            finished_at=timezone.now(), claim=None, runner=None, **values
-        )
+        now = timezone.now()
+        ended = held_by(pk, claim).update(finished_at=now, claim=None, runner=None, **values)
         if ended:
+            count_call(call, str(values["status"]), now)
+            withdraw_input(call)
             _store_files(call, files)
             questions.settle_running(call.question, QuestionStatus.ANSWERED, reply)
             # A place is free for the next call of the answer.
@@ -142,6 +152,14 @@ def _settle(
     if ended:
         logger.info("tool_call.ended call=%d status=%s", pk, values["status"])
     return bool(ended)
+
+
+def ask_for_input(pk: int, claim: UUID, needed: InputNeeded) -> bool:
+    """Asks people what the tool asks, and lets go of the call until they have answered."""
+    try:
+        return store_inputs(pk, claim, needed)
+    except TooOften as error:
+        return _end_failed(pk, claim, CallFailed(str(error)))
 
 
 def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
@@ -160,6 +178,8 @@ def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
             error=sentence,
         )
         if asked:
+            count_call(call, CallStatus.UNKNOWN)
+            withdraw_input(call)
             questions.reopen_running(call.question)
             publish_after_commit(TOOL_CALLS)
     if asked:

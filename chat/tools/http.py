@@ -28,7 +28,7 @@ _FORBIDDEN_HEADERS = frozenset(
     ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer")
 )
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_TEXT_TYPES = re.compile(
+TEXT_TYPES = re.compile(
     r"text/.+|application/(?:.+\+)?(?:json|xml|yaml|x-yaml|x-ndjson|javascript|x-www-form-urlencoded|toml)"
 )
 # The names that Python gives to the character sets that are read. Others, as punycode, take minutes.
@@ -53,25 +53,34 @@ REDIRECTED = gettext_noop("The server redirects to another address, and redirect
 async def call_http(request: CallRequest) -> CallOutput:
     """Sends the request once, and follows no redirect. Raises ``CallFailed``."""
     url, body = build(request.address, request.arguments)
-    headers = _headers_of(request.address.headers, has_body=bool(body))
+    headers = headers_of(request.address.headers, has_body=bool(body))
+    response, content = await fetch(
+        request, method=request.address.method, url=url, headers=headers, body=body
+    )
+    return _output(response, content, request_bytes=len(url) + len(body))
+
+
+async def fetch(
+    request: CallRequest, *, method: str, url: str, headers: Headers, body: bytes = b""
+) -> tuple[ExchangedResponse, bytes]:
+    """One request of the call, and the body of its response without the tool's credentials. Raises ``CallFailed``."""
     await request.sent()
     try:
         response = await exchange(
             request.client,
-            method=request.address.method,
+            method=method,
             url=url,
             headers=headers,
             body=body,
             times=ExchangeTimes(connect_seconds=settings.TOOL_CONNECT_SECONDS),
         )
         try:
-            content = await _read(response, request)
+            return response, await _read(response, request)
         finally:
             await response.aclose()
     except UpstreamError as error:
         never_sent = isinstance(error, UpstreamRefused) and error.never_accepted
         raise CallFailed(error.info.message, may_have_run=not never_sent) from None
-    return _output(response, content, request_bytes=len(url) + len(body))
 
 
 # --- the request -----------------------------------------------------------------------------------
@@ -150,7 +159,8 @@ def _text(value: Json) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _headers_of(own: Mapping[str, str], *, has_body: bool) -> Headers:
+def headers_of(own: Mapping[str, str], *, has_body: bool) -> Headers:
+    """The headers of a request, with the tool's own. Raises ``CallFailed``."""
     headers = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "Tributary"}
     if has_body:
         headers["content-type"] = "application/json"
@@ -185,12 +195,12 @@ async def _read(response: ExchangedResponse, request: CallRequest) -> bytes:
 
 def _output(response: ExchangedResponse, content: bytes, *, request_bytes: int) -> CallOutput:
     status = response.status
-    media_type, charset = _type_of(response.headers)
+    media_type, charset = type_of(response.headers)
     files: list[OutputFile] = []
     if not content:
         text = f"HTTP status {status}, without content."
-    elif _TEXT_TYPES.fullmatch(media_type) or (not media_type and b"\x00" not in content):
-        text = _decoded(content, charset)
+    elif TEXT_TYPES.fullmatch(media_type) or (not media_type and b"\x00" not in content):
+        text = decoded(content, charset)
     else:
         # For the model, in English as the definitions of tools are.
         text = f"[File: {media_type or 'application/octet-stream'}, {size(len(content))}]"
@@ -208,7 +218,7 @@ def _output(response: ExchangedResponse, content: bytes, *, request_bytes: int) 
     )
 
 
-def _type_of(headers: Headers) -> tuple[str, str]:
+def type_of(headers: Headers) -> tuple[str, str]:
     """The media type in small letters, and the character set."""
     values = [value for name, value in headers if name.lower() == b"content-type"]
     media_type, _, rest = (values[0].decode("latin-1") if values else "").partition(";")
@@ -216,7 +226,8 @@ def _type_of(headers: Headers) -> tuple[str, str]:
     return media_type.strip().lower(), charset.group(1) if charset else "utf-8"
 
 
-def _decoded(content: bytes, charset: str) -> str:
+def decoded(content: bytes, charset: str) -> str:
+    """The text of a body; UTF-8 if its character set isn't one of those that are read."""
     try:
         name = codecs.lookup(charset).name
     except (LookupError, ValueError):

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from chat.events import Json, JsonObject
-from chat.models import ToolKind
+from chat.events import Citation, Json, JsonObject
+from chat.models import InputSource, ToolKind
 from chat.upstreams.client import Client
 
 
@@ -23,14 +24,58 @@ class Address:
     method: str = "POST"
     # The tool's name at its server.
     name: str = ""
+    # The service of a web search (`SearchService`).
+    service: str = ""
     # The names of the arguments that may be sent; ``None``: all.
     arguments: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskedInput:
+    """A request of a tool to people in the middle of a call: a form, or to open an address. ``key`` is the server's own
+    name of it."""
+
+    key: str = ""
+    message: str = ""
+    schema: JsonObject = field(default_factory=dict)
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputReply:
+    """The answer. ``content`` are the values of an accepted form."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: JsonObject = field(default_factory=dict)
+    is_form: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputNeeded:
+    """A call that can't go on without people. ``state`` is the server's, and goes back to it with the replies."""
+
+    asked: Sequence[AskedInput]
+    source: InputSource
+    state: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """The state that an earlier request of the same call has left. ``task`` is the id of the task that does the call: it is
+    followed, and no call is made. ``known`` are the keys of what the task has asked so far."""
+
+    state: str | None = None
+    replies: Mapping[str, InputReply] = field(default_factory=dict)
+    task: str = ""
+    known: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest:
-    """One call that may be made. ``report`` takes the progress that the server tells; ``sent`` must be awaited
-    before the first byte of the call itself is sent, and stores that it may have run from then on."""
+    """One call that may be made, or continued. ``report`` takes the progress that the server tells; ``sent`` must be
+    awaited before the first byte of the call itself is sent, and stores that it may have run from then on.
+    ``store_task`` must be awaited before anything else is done with a task, and returns whether the call goes on;
+    ``ask`` waits for the answer of a person, while the call is open."""
 
     kind: ToolKind
     address: Address
@@ -39,6 +84,19 @@ class CallRequest:
     client: Client
     sent: Callable[[], Awaitable[None]]
     report: Callable[[JsonObject], None]
+    store_task: Callable[[str], Awaitable[bool]]
+    ask: Callable[[AskedInput], Awaitable[InputReply]]
+    continuation: Continuation = Continuation()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancellation:
+    """A task that nobody waits for any more."""
+
+    call: int
+    kind: ToolKind
+    address: Address = field(repr=False)
+    task: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +116,8 @@ class CallOutput:
     is_error: bool = False
     structured: Json = None
     files: Sequence[OutputFile] = ()
+    # Sources of the text with which the answer goes on.
+    sources: Sequence[Citation] = ()
     request_bytes: int = 0
     response_bytes: int = 0
 
@@ -71,16 +131,27 @@ class CallFailed(Exception):
         self.may_have_run = may_have_run
 
 
-Executor = Callable[[CallRequest], Awaitable[CallOutput]]
+Executor = Callable[[CallRequest], Awaitable[CallOutput | InputNeeded]]
+# Tells the server; whether it does anything about it is its own decision.
+Canceler = Callable[[Client, Cancellation], Awaitable[None]]
 
 _executors: dict[str, Executor] = {}
+_cancelers: dict[str, Canceler] = {}
 
 
-def use_executors(executors: Mapping[ToolKind, Executor]) -> None:
-    """Sets the executors of this process. `chat.apps` calls it once."""
+def use_executors(
+    executors: Mapping[ToolKind, Executor], cancelers: Mapping[ToolKind, Canceler]
+) -> None:
+    """Sets the executors of this process, and what cancels their tasks. `chat.apps` calls it once."""
     _executors.clear()
     _executors.update({kind.value: executor for kind, executor in executors.items()})
+    _cancelers.clear()
+    _cancelers.update({kind.value: canceler for kind, canceler in cancelers.items()})
 
 
 def executor_of(kind: str) -> Executor | None:
     return _executors.get(kind)
+
+
+def canceler_of(kind: str) -> Canceler | None:
+    return _cancelers.get(kind)

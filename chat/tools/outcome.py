@@ -25,17 +25,22 @@ from chat.models import (
     ToolRule,
 )
 from chat.questions.actions import go_on_by_itself
+from chat.result.deferred_tools import SEARCH_TOOLS, has_deferred
 from chat.runs.outcomes import OutcomeStep, show_change
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.tools import checks
+from chat.tools.call_metrics import count_call
 from chat.tools.definitions import call_digest
 from chat.tools.rules import Verdict
+from chat.tools.tool_search import search_tools
 
 TOO_MANY = gettext_noop(
     "This answer has called tools many times by itself. Approve the call if it should go on."
 )
 
 
+# The kind of a call of `search_tools`.
+FIND_KIND = "find"
 TOO_MANY_REFUSED = gettext_noop(
     "This answer has asked for tools that can’t run too often, so it wasn’t continued."
 )
@@ -51,15 +56,18 @@ def run_tools(run: Run, result: Result, prepared: object = None) -> None:
     )
     if not questions:
         return
-    found = _calls_of(run, questions)
+    searches = _searches_of(run, questions)
+    found = [*searches, *_calls_of(run, [each for each in questions if each.is_open])]
     if not found:
         return
     ToolCall.objects.bulk_create(found)
     for call in found:
         _settle_question(call)
+        if call.finished_at is not None:
+            count_call(call, call.status)
     if any(call.status == CallStatus.QUEUED for call in found):
         publish_after_commit(TOOL_CALLS)
-    if any(call.status == CallStatus.REFUSED for call in found):
+    if searches or any(call.status == CallStatus.REFUSED for call in found):
         _go_on_after_refusal(run)
     show_change(run)
 
@@ -72,7 +80,38 @@ def _go_on_after_refusal(run: Run) -> None:
         Run.objects.filter(pk=run.pk).update(notes=[*run.notes, gettext(TOO_MANY_REFUSED)])
 
 
+def _searches_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
+    """Answers the searches for tools at once: they tell nothing but what this answer may call."""
+    if not has_deferred(run.tools):
+        return []
+    offered = {str(each["name"]) for each in run.tools}
+    searches = [each for each in questions if _name_of(each) == SEARCH_TOOLS]
+    for question in searches:
+        output = search_tools(run.conversation, offered, question.body.get("arguments"))
+        question.status = QuestionStatus.ANSWERED
+        Question.objects.filter(pk=question.pk, status=QuestionStatus.OPEN).update(
+            status=QuestionStatus.ANSWERED,
+            answered_at=timezone.now(),
+            answer={"output": output, "is_error": False},
+        )
+    return [_finished_search(question) for question in searches]
+
+
+def _finished_search(question: Question) -> ToolCall:
+    body = question.body.get("arguments")
+    return ToolCall(
+        question=question,
+        status=CallStatus.DONE,
+        kind=FIND_KIND,
+        arguments=body if isinstance(body, dict) else {},
+        finished_at=timezone.now(),
+    )
+
+
 def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
+    if any(each.get("is_for_client") for each in run.tools):
+        # The program that has sent the message gives the results.
+        return []
     conversation = run.conversation
     offered = {str(each["name"]) for each in run.tools}
     tools = _tools_named(conversation, (_name_of(question) for question in questions))

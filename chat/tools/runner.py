@@ -5,21 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
+from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from chat.core.errors import StorageBusy, StorageFull, is_database_unavailable
-from chat.core.text import clean
 from chat.core.threads import DatabaseThreads
-from chat.events import JsonObject
 from chat.runs.runner import PeriodicTask
 from chat.runs.tool_calls import TOOL_CALLS
-from chat.tools import claims, endings
+from chat.tools import claims, endings, inputs, left_tasks
 from chat.tools.claims import ClaimedCall
-from chat.tools.kinds import CallFailed, CallOutput, CallRequest, executor_of
+from chat.tools.execution import Execution
+from chat.tools.kinds import (
+    AskedInput,
+    CallFailed,
+    CallOutput,
+    CallRequest,
+    InputNeeded,
+    InputReply,
+    executor_of,
+)
+from chat.tools.task_canceler import TaskCanceler
 from chat.upstreams.client import Client
 
 logger = logging.getLogger(__name__)
@@ -32,8 +41,6 @@ WATCH_SECONDS = 0.5
 AGAIN_SECONDS = 1.0
 # How long the tasks of canceled calls may take to close their connections.
 CANCEL_SECONDS = 5.0
-# Characters of a message about progress.
-PROGRESS_CHARACTERS = 200
 
 # Sentences for people and for the model, stored in English; pages translate them.
 TOO_SLOW = gettext_noop("The tool took longer than it may.")
@@ -46,21 +53,6 @@ class CallDropped(Exception):
     """The call must not be sent: somebody stopped it, or it may no longer be made."""
 
 
-@dataclass(slots=True, kw_only=True)
-class _Execution:
-    """A call and its task. ``is_sent``: it may have run."""
-
-    call: ClaimedCall
-    is_sent: bool = False
-    progress: JsonObject = field(default_factory=dict)
-    is_progress_new: bool = False
-
-    def report(self, progress: JsonObject) -> None:
-        bounded = bounded_progress(progress)
-        if bounded != self.progress:
-            self.progress, self.is_progress_new = bounded, True
-
-
 class ToolRunner:
     """Claims queued calls and runs them. A round never waits for a call."""
 
@@ -70,7 +62,8 @@ class ToolRunner:
         self._identity: Callable[[], UUID] | None = None
         self._wake: Callable[[], None] = lambda: None
         self._watch: asyncio.TimerHandle | None = None
-        self._executions: dict[int, tuple[_Execution, asyncio.Task[None]]] = {}
+        self._executions: dict[int, tuple[Execution, asyncio.Task[None]]] = {}
+        self._canceler = TaskCanceler(client, threads)
         self._is_draining = False
 
     def attach(self, identity: Callable[[], UUID], wake: Callable[[], None]) -> None:
@@ -83,7 +76,10 @@ class ToolRunner:
         if not self._executions and not await self._threads.call(claims.has_work):
             return
         await self._drop_stopped()
+        await self._bring_answers()
         await self._show_progress()
+        if not self._is_draining:
+            await self._canceler.start_due()
         runner = self._identity()
         await self._threads.call(claims.settle_lost, runner, list(self._executions))
         free = settings.TOOL_CALLS_PER_RUNNER - len(self._executions)
@@ -116,11 +112,12 @@ class ToolRunner:
             task.cancel()
         if left:
             await asyncio.wait([task for _, task in left], timeout=CANCEL_SECONDS)
+        self._canceler.close()
         for execution, _ in left:
             await self._threads.call(claims.give_back, execution.call.pk, execution.call.claim)
 
     def _start(self, call: ClaimedCall) -> None:
-        execution = _Execution(call=call)
+        execution = Execution(call=call, is_sent=bool(call.continuation.task))
         task = asyncio.create_task(self._execute(execution), name=f"tool-call-{call.pk}")
         self._executions[call.pk] = execution, task
         task.add_done_callback(lambda _: self._executions.pop(call.pk, None))
@@ -136,6 +133,19 @@ class ToolRunner:
                 # The next round does it again, should the task still be there.
                 self._executions[pk][1].cancel()
 
+    async def _bring_answers(self) -> None:
+        """Gives open calls what people have answered."""
+        waiting = {
+            row: reply
+            for each, _ in self._executions.values()
+            for row, reply in each.waiting.items()
+        }
+        if not waiting:
+            return
+        for row, reply in (await self._threads.call(inputs.replies_to, list(waiting))).items():
+            if not waiting[row].done():
+                waiting[row].set_result(reply)
+
     async def _show_progress(self) -> None:
         for execution, _ in list(self._executions.values()):
             if execution.is_progress_new:
@@ -145,7 +155,7 @@ class ToolRunner:
                     claims.store_progress, call.pk, call.claim, execution.progress
                 )
 
-    async def _execute(self, execution: _Execution) -> None:
+    async def _execute(self, execution: Execution) -> None:
         """If it is cancelled, the code that cancels it handles the call's row."""
         try:
             ending = await self._call(execution)
@@ -153,31 +163,15 @@ class ToolRunner:
             return
         await self._store(execution.call, ending)
 
-    async def _call(self, execution: _Execution) -> CallOutput | CallFailed:
+    async def _call(self, execution: Execution) -> CallOutput | InputNeeded | CallFailed:
         call = execution.call
         executor = executor_of(call.kind)
         if executor is None:
             return CallFailed(NO_EXECUTOR)
-
-        async def sent() -> None:
-            # A library may send a request again that its server has refused unread.
-            if execution.is_sent:
-                return
-            if not await self._threads.call(claims.mark_sent, call.pk, call.claim):
-                raise CallDropped
-            execution.is_sent = True
-
-        request = CallRequest(
-            kind=call.kind,
-            address=call.address,
-            arguments=call.arguments,
-            most_bytes=settings.TOOL_RESPONSE_BYTES,
-            client=self._client,
-            sent=sent,
-            report=execution.report,
-        )
+        request = self._request_for(execution)
+        execution.limit = asyncio.timeout(call.seconds)
         try:
-            async with asyncio.timeout(settings.TOOL_CALL_SECONDS):
+            async with execution.limit:
                 return await executor(request)
         except TimeoutError:
             return CallFailed(TOO_SLOW, may_have_run=execution.is_sent)
@@ -190,7 +184,73 @@ class ToolRunner:
             logger.error("tool_call.broken call=%d error=%s", call.pk, type(error).__name__)
             return CallFailed(BROKEN, may_have_run=execution.is_sent)
 
-    async def _store(self, call: ClaimedCall, ending: CallOutput | CallFailed) -> None:
+    def _request_for(self, execution: Execution) -> CallRequest:
+        call = execution.call
+
+        async def sent() -> None:
+            # A library may send a request again that its server has refused unread.
+            if execution.is_sent:
+                return
+            if not await self._threads.call(claims.mark_sent, call.pk, call.claim):
+                raise CallDropped
+            execution.is_sent = True
+
+        async def store_task(task: str) -> bool:
+            return await self._store_task(call, task)
+
+        async def ask(asked: AskedInput) -> InputReply:
+            return await self._ask(execution, asked)
+
+        return CallRequest(
+            kind=call.kind,
+            address=call.address,
+            arguments=call.arguments,
+            most_bytes=settings.TOOL_RESPONSE_BYTES,
+            client=self._client,
+            sent=sent,
+            report=execution.report,
+            store_task=store_task,
+            ask=ask,
+            continuation=call.continuation,
+        )
+
+    async def _store_task(self, call: ClaimedCall, task: str) -> bool:
+        """As soon as the database can: without its id, nobody could go on with the task."""
+        while True:
+            try:
+                return await self._threads.call(left_tasks.store_task, call.pk, call.claim, task)
+            except Exception as error:
+                if not _may_work_later(error):
+                    raise
+                logger.warning("tool_task.unstored call=%d error=%s", call.pk, type(error).__name__)
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _ask(self, execution: Execution, asked: AskedInput) -> InputReply:
+        """Waits for the answer of a person, while the call is open. Nobody answers in time: that is a dismissal, and
+        so is a request too many."""
+        call, seconds = execution.call, float(settings.TOOL_INPUT_SECONDS)
+        expires_at = timezone.now() + timedelta(seconds=seconds)
+        row = await self._threads.call(inputs.open_input, call.pk, call.claim, asked, expires_at)
+        if row is None:
+            return InputReply(action="cancel")
+        reply = execution.waiting[row] = asyncio.get_running_loop().create_future()
+        execution.pause()
+        self._wake()
+        try:
+            await asyncio.wait([reply], timeout=seconds)
+            if not reply.done():
+                await self._threads.call(inputs.expire_input, call.pk, call.claim, row)
+                # Somebody may have answered at the last moment.
+                found = await self._threads.call(inputs.replies_to, [row])
+                return found.get(row, InputReply(action="cancel"))
+            return reply.result()
+        finally:
+            del execution.waiting[row]
+            execution.resume()
+
+    async def _store(
+        self, call: ClaimedCall, ending: CallOutput | InputNeeded | CallFailed
+    ) -> None:
         """Stores the result, as soon as the database can. A call whose result it refuses fails: it has run, and must not
         be repeated."""
         while True:
@@ -198,9 +258,8 @@ class ToolRunner:
                 await self._threads.call(endings.end_call, call.pk, call.claim, ending)
                 return
             except Exception as error:
-                may_work_later = isinstance(error, StorageFull | StorageBusy)
                 logger.warning("tool_call.unstored call=%d error=%s", call.pk, type(error).__name__)
-                if not may_work_later and not is_database_unavailable(error):
+                if not _may_work_later(error):
                     if isinstance(ending, CallFailed):
                         # The next round finds a call that nobody executes.
                         return
@@ -209,17 +268,8 @@ class ToolRunner:
             await asyncio.sleep(AGAIN_SECONDS)
 
 
-def bounded_progress(progress: JsonObject) -> JsonObject:
-    """The members that pages show, without anything long."""
-    bounded: JsonObject = {}
-    for name in ("progress", "total"):
-        value = progress.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15:
-            bounded[name] = value
-    message = progress.get("message")
-    if isinstance(message, str) and message:
-        bounded["message"] = clean(message)[:PROGRESS_CHARACTERS]
-    return bounded
+def _may_work_later(error: Exception) -> bool:
+    return isinstance(error, StorageFull | StorageBusy) or is_database_unavailable(error)
 
 
 RUN_CALLS = PeriodicTask(

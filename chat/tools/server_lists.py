@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from django.db import transaction
 
 from chat.models import Tool, ToolKind, ToolRule, ToolServer
+from chat.result.deferred_tools import RESERVED_NAMES
 from chat.tools.definitions import tool_digest
 from chat.tools.mcp.listing import MOST_TOOLS, RemoteTool, ToolListing, digest_of
 from chat.tools.servers import GONE
@@ -81,6 +82,7 @@ def wire_name(remote: str, server: str, taken: set[str]) -> str:
     """A free name that every API accepts. If the team has a tool of this name, the server's name comes first."""
     plain = _slug(remote) or "tool"
     prefixed = f"{_slug(server).lower()[:24].rstrip('_') or 'server'}_{plain}"
+    taken = taken | RESERVED_NAMES
     for candidate in (plain[:WIRE_NAME_LENGTH], prefixed[:WIRE_NAME_LENGTH]):
         if candidate not in taken:
             return candidate

@@ -10,10 +10,10 @@ from django.utils.translation import gettext, gettext_noop
 
 from chat.events import JsonObject
 from chat.models import Tool, ToolRule, ToolServer
+from chat.rendering.hidden_letters import Part, bracketed, visible_parts
 from chat.rendering.text_diff import TextDiff, compare
 from chat.tools import servers
 from chat.tools.definitions import stored_definition
-from chat.tools.hidden_letters import Part, bracketed, visible_parts
 from chat.tools.mcp.listing import SCHEMA_BYTES, digest_of
 
 # Arguments that a row lists; the schema below has all of them.
@@ -27,6 +27,8 @@ COMPARISON_STEPS = 500_000
 LINE_LETTERS = 200
 # Characters of an indented schema.
 MOST_PRETTY = 4 * SCHEMA_BYTES
+# Characters of all schemas and descriptions of a page, of which the first tool may have more.
+PAGE_CHARACTERS = 512 * 1024
 STEP_LABELS: Mapping[str, str] = {
     "connect": gettext_noop("Connection"),
     "sign_in": gettext_noop("Sign-in"),
@@ -79,13 +81,43 @@ class Step:
     text: Sequence[Part]
 
 
-def tool_lines(server: ToolServer) -> list[ToolLine]:
-    """The tools of a server; those that need a look come first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolPage:
+    """Some tools of a server. ``before`` and ``after`` are where the pages beside it begin; ``None``: there is none."""
+
+    lines: Sequence[ToolLine]
+    before: int | None
+    after: int | None
+
+
+def tool_page(server: ToolServer, start: int = 0) -> ToolPage:
+    """The tools of a server from the number ``start`` on, as many as one page may have; those that need a look come
+    first."""
     tools = sorted(
         server.tools.all(),
         key=lambda tool: (not servers.is_changed(tool), servers.is_gone(tool), tool.name),
     )
-    return [_line(tool, compared=at < MOST_COMPARED) for at, tool in enumerate(tools)]
+    starts = [0]
+    characters = 0
+    for at, tool in enumerate(tools):
+        size = _size_of(tool)
+        if at > starts[-1] and characters + size > PAGE_CHARACTERS:
+            starts.append(at)
+            characters = 0
+        characters += size
+    page = max(number for number, first in enumerate(starts) if first <= max(start, 0))
+    end = starts[page + 1] if page + 1 < len(starts) else None
+    shown = tools[starts[page] : end]
+    return ToolPage(
+        lines=[_line(tool, compared=at < MOST_COMPARED) for at, tool in enumerate(shown)],
+        before=starts[page - 1] if page else None,
+        after=end,
+    )
+
+
+def _size_of(tool: Tool) -> int:
+    definition = servers.definition_of(tool)
+    return len(_pretty(definition["schema"])) + len(str(definition["description"]))
 
 
 def steps_of(server: ToolServer) -> list[Step]:

@@ -14,6 +14,11 @@ urlpatterns: list[URLPattern] = [
         name="tool_server_settings",
     ),
     path(
+        "people/tool-servers/<uuid:public_id>/people/",
+        views.tool_server_people,
+        name="tool_server_people",
+    ),
+    path(
         "people/tool-servers/<uuid:public_id>/test/",
         views.tool_server_test,
         name="tool_server_test",

@@ -17,7 +17,8 @@ from chat.core.errors import ActionRefused
 from chat.models import Team, Tool, ToolServer
 from chat.tools import servers as actions
 from chat.tools.server_forms import ToolServerForm
-from chat.tools.server_page import read_only_offers, state_of, steps_of, tool_lines
+from chat.tools.server_page import read_only_offers, state_of, steps_of, tool_page
+from chat.tools.server_people import ServerPeopleForm, set_people
 from chat.web.decorators import login_required, post_action, refuse_with_message
 from chat.web.responses import form_page
 
@@ -74,13 +75,16 @@ def tool_server_add(request: HttpRequest, team_id: UUID) -> HttpResponse:
 def tool_server(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The last test and the tools. While a test is made, the page fetches itself again."""
     server = access.get_tool_server(request.user, public_id)
-    lines = tool_lines(server)
+    start = request.GET.get("from", "")
+    shown = tool_page(server, int(start[:6]) if start.isascii() and start.isdigit() else 0)
     page = {
         "server": server,
         "state": state_of(server),
         "steps": steps_of(server),
-        "lines": lines,
-        "read_only": read_only_offers(lines),
+        "lines": shown.lines,
+        "shown": shown,
+        "read_only": read_only_offers(shown.lines),
+        "people": ServerPeopleForm(server=server) if server.team.groups.exists() else None,
     }
     return render(request, "tools/server.html", page)
 
@@ -144,6 +148,19 @@ def _refuse(
 @post_action(access.get_tool_server, _refuse)
 def tool_server_test(request: HttpRequest, server: ToolServer) -> HttpResponse:
     actions.queue_test(server)
+    return redirect("tool_server", server.public_id)
+
+
+@post_action(access.get_tool_server, _refuse)
+def tool_server_people(request: HttpRequest, server: ToolServer) -> HttpResponse:
+    form = ServerPeopleForm(request.POST, server=server)
+    if not form.is_valid():
+        raise ActionRefused(gettext("One of these groups no longer exists. Reload the page."))
+    said = form.cleaned_data
+    set_people(
+        request.user, server, is_for_groups=said["is_for_groups"], groups=list(said["groups"])
+    )
+    messages.success(request, gettext("%(name)s was saved.") % {"name": server.name})
     return redirect("tool_server", server.public_id)
 
 

@@ -3,11 +3,18 @@
 from django.urls import URLPattern, path
 
 from chat.tools import call_views, server_urls, views
+from chat.tools.web import views as web_views
 
 urlpatterns: list[URLPattern] = [
     path("people/tools/", views.tools, name="tools"),
     path("people/tools/add/<uuid:team_id>/", views.add, name="tool_add"),
     path("people/tools/check/<uuid:team_id>/", views.check, name="tool_check"),
+    path("people/tools/web-search/<uuid:public_id>/", web_views.web_search, name="web_search"),
+    path(
+        "people/tools/web-search/<uuid:public_id>/remove/",
+        web_views.web_search_remove,
+        name="web_search_remove",
+    ),
     path("people/tools/<uuid:public_id>/", views.change, name="tool"),
     path("people/tools/<uuid:public_id>/remove/", views.remove, name="tool_remove"),
     path("c/<uuid:public_id>/tools/forget/", call_views.forget_choice, name="tool_choice_forget"),

@@ -21,6 +21,7 @@ from chat.rendering.safety import host_of
 from chat.tools import actions
 from chat.tools.definition_check import DefinitionCheck, check_definition
 from chat.tools.forms import EXAMPLE, EXAMPLE_ADDRESS, ToolForm
+from chat.tools.web.actions import WEB_KINDS
 from chat.web.decorators import login_required, post_action, refuse_with_message
 from chat.web.responses import form_page
 from chat.web.tool_words import how_it_runs, icon_of
@@ -44,6 +45,8 @@ class ToolRow:
     @property
     def where(self) -> str:
         """The server that runs it. An address is for people who manage the tool."""
+        if self.tool.kind == ToolKind.SEARCH:
+            return str(self.tool.request.get_service_display())
         if self.tool.kind == ToolKind.HTTP:
             return str(self.tool.request) if self.may_manage else host_of(self.tool.request.address)
         return self.tool.server.name if self.tool.server else ""
@@ -60,7 +63,10 @@ def tools(request: HttpRequest) -> HttpResponse:
         for runs_too in [access.may_manage_tool_servers(request.user, team)]
         for tool in team.tools.all()
     ]
-    return render(request, "tools/tools.html", {"rows": rows, "managed": managed})
+    may_manage = access.may_manage_tool_servers
+    of_servers = [team for team in managed if may_manage(request.user, team)]
+    page = {"rows": rows, "managed": managed, "of_servers": of_servers}
+    return render(request, "tools/tools.html", page)
 
 
 @login_required
@@ -86,6 +92,8 @@ def change(request: HttpRequest, public_id: UUID) -> HttpResponse:
     tool = access.get_tool_to_change(request.user, public_id)
     if tool.server is not None:
         return redirect("tool_server", public_id=tool.server.public_id)
+    if tool.kind in WEB_KINDS:
+        return redirect("web_search", public_id=tool.team.public_id)
     kinds = _kinds_for(request.user, tool.team)
     form = ToolForm(request.POST or None, tool=tool, kinds=kinds)
     if form.is_valid():

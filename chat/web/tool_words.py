@@ -15,6 +15,8 @@ _ICONS: Mapping[str, str] = {
     ToolKind.PERSON: "hand",
     ToolKind.HTTP: "globe",
     ToolKind.MCP: "plug",
+    ToolKind.SEARCH: "search",
+    ToolKind.PAGE: "file-text",
 }
 _WORDS: Mapping[str, str | Promise] = {
     ToolRule.OFF: gettext_lazy("Off"),
@@ -36,7 +38,8 @@ def how_it_runs(tool: Tool) -> str:
 
 def where_called(call: ToolCall) -> str:
     """The name of the server that a call goes to, or the host; empty for neither. Needs the tool's request."""
-    if call.server_name or call.kind != ToolKind.HTTP or call.tool is None:
+    has_request = call.kind in (ToolKind.HTTP, ToolKind.SEARCH)
+    if call.server_name or not has_request or call.tool is None:
         return name_of(call.server_name)
     request = getattr(call.tool, "request", None)
     return host_of(request.address) if request else ""

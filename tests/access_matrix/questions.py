@@ -7,12 +7,14 @@ import uuid
 from chat import events
 from chat.models import (
     CallStatus,
+    InputSource,
     Question,
     QuestionKind,
     Run,
     RunStatus,
     Tool,
     ToolCall,
+    ToolInput,
     ToolKind,
     ToolRequest,
 )
@@ -84,6 +86,20 @@ def _call_that_may_have_run(thread: Thread) -> Values:
     return values
 
 
+def _call_that_asks(thread: Thread) -> Values:
+    values = _call(thread)
+    ToolCall.objects.update(status=CallStatus.INPUT, rounds=1)
+    schema = {"type": "object"}
+    ToolInput.objects.create(
+        call=ToolCall.objects.get(), round=1, source=InputSource.RESULT, schema=schema
+    )
+    return values
+
+
+def _input_of_call(world: World) -> Values:
+    return {"input": ToolInput.objects.get().public_id, "action": "decline"}
+
+
 def _reply(world: World) -> Values:
     return {"text": "The upper one."}
 
@@ -113,6 +129,7 @@ QUESTION_CASES = [
     *shared_and_private("call_run_again", writers, 302, _call_that_may_have_run, "post"),
     *shared_and_private("call_result", writers, 302, _call_that_may_have_run, "post"),
     *shared_and_private("call_go_on", writers, 302, _call_that_may_have_run, "post"),
+    *shared_and_private("call_input", writers, 302, _call_that_asks, "post", _input_of_call),
     *shared_and_private("run_go_on", writers, 302, _waiting_run, "post"),
     *shared_and_private("conversation_tools", writers, 302, _conversation, "post"),
     *shared_and_private("tool_choice_forget", writers, 302, _conversation, "post"),

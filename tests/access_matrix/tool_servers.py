@@ -22,7 +22,23 @@ def _tool_server_fields(world: World) -> Values:
     return {"name": "Harbor 2", "address": "http://b.test/mcp", "headers": ""}
 
 
+def _same_team(world: World) -> Values:
+    return {"public_id": world.team.public_id}
+
+
+def _web_search_fields(world: World) -> Values:
+    return {
+        "service": "searxng",
+        "address": "http://search.test",
+        "rule": "auto",
+        "page_rule": "ask",
+    }
+
+
 TOOL_SERVER_CASES = [
+    Case("web_search", tool_server_managers(200), "", _same_team),
+    Case("web_search", tool_server_managers(302), "", _same_team, "post", _web_search_fields),
+    Case("web_search_remove", tool_server_managers(302), "", _same_team, "post"),
     Case("tool_servers", administrators(200)),
     Case("tool_server_add", tool_server_managers(200), "", _team),
     Case("tool_server_add", tool_server_managers(302), "", _team, "post", _tool_server_fields),
@@ -38,7 +54,7 @@ TOOL_SERVER_CASES = [
     ),
     *(
         Case(f"tool_server_{verb}", tool_server_managers(302), "", _tool_server, "post")
-        for verb in ("test", "switch", "read_only", "remove")
+        for verb in ("people", "test", "switch", "read_only", "remove")
     ),
     Case("tool_server_rule", tool_server_managers(302), "", _remote_tool, "post"),
 ]

@@ -124,6 +124,22 @@ def test_setup_link_leads_to_the_first_answer(first_start: FirstStart, people: P
     assert again.status == 404
 
 
+def test_tool_runs_in_the_first_minute(first_start: FirstStart, people: People) -> None:
+    page = people.foreign_page()
+    page.goto(first_start.setup_link)
+    fill_setup(page, password="a river in the hills")
+    page.wait_for_url(f"{first_start.url}/")
+
+    page.locator(".starter:has-text('Use a tool')").click()
+    page.wait_for_url("**/?server=*")
+    expect(page.locator("#text")).to_have_value("What is the river level at Basel?")
+    page.locator("#text").press("Enter")
+    page.wait_for_url("**/c/*/")
+
+    expect(page.locator(".answer").last).to_contain_text("2.31 m at Basel", timeout=60_000)
+    expect(page.locator(".ask")).to_contain_text("Ran automatically")
+
+
 def fill_setup(page: Page, *, password: str) -> None:
     page.get_by_label("Your name").fill("Ana Maria")
     page.get_by_label("Email address").fill("ana@example.org")

@@ -7,6 +7,7 @@ import pytest
 from chat.demo import scenes
 from chat.demo.models import DEMO_SERVERS
 from chat.dialects.base import ToolDefinition
+from chat.events import ToolCallItem
 from chat.result import plain_text
 from tests.demo.answers import answer_to, make_prompt
 from tests.support.browser.scenes import SCENES, TOOLS, Scene
@@ -72,3 +73,29 @@ async def test_first_answer_says_what_the_demo_is(
             text = plain_text(await answer_to(fake, server.dialect, prompt))
 
             assert scenes.text("welcome.md").strip() in text
+
+
+LEVEL = ToolDefinition(
+    name="river_level",
+    schema={
+        "type": "object",
+        "properties": {"station": {"type": "string", "enum": ["Basel", "Maxau"]}},
+        "required": ["station"],
+    },
+)
+GATE = ToolDefinition(name="set_gate", schema={"type": "object", "properties": {}})
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic_messages"])
+async def test_tool_is_called_by_the_words_of_its_name(fake: FakeUpstream, dialect: str) -> None:
+    model = next(each for each in DEMO_SERVERS if each.dialect == dialect).models[0].id
+
+    async def calls(text: str, *tools: ToolDefinition) -> list[tuple[str, object]]:
+        found = await answer_to(fake, dialect, make_prompt(text, model=model, tools=tools))
+        items = [item for item in found.output if isinstance(item, ToolCallItem)]
+        return [(item.tool, item.arguments) for item in items]
+
+    asked = "How high is the level of the river at Maxau?"
+    assert await calls(asked, GATE, LEVEL) == [("river_level", {"station": "Maxau"})]
+    assert await calls("What is a river?", GATE, LEVEL) == []
+    assert await calls(asked, GATE) == []

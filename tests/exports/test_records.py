@@ -51,8 +51,15 @@ RECORDS: dict[type[Model], tuple[type[Struct], set[str]]] = {
             *("seen_digest", "offered"),
         },
     ),
-    # A call belongs to its question; its claim and its progress are for runners and open pages.
-    ToolCall: (form.ToolCall, {"question", "tool", "runner", "claim", "claimed_at", "progress"}),
+    # A call belongs to its question; its claim, its progress and what its server keeps are for runners and open pages.
+    # What the tool asked people is in the log, as a part of the call's execution.
+    ToolCall: (
+        form.ToolCall,
+        {
+            *("question", "tool", "runner", "claim", "claimed_at", "progress"),
+            *("rounds", "answered_round", "sealed_state", "sealed_task"),
+        },
+    ),
     Message: (form.Turn, {"revision"}),
     Run: (
         form.Run,

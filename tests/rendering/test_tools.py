@@ -63,6 +63,31 @@ def test_card_names_its_state(event: Event, word: str) -> None:
     assert word in text_of(event)
 
 
+WRAPPED = {"name": "river_level", "arguments": {"station": "Basel"}}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        events.ToolCallArguments(item=0, tool="call_tool", arguments=WRAPPED),
+        events.ToolCallSuccess(item=0, tool="call_tool", arguments=WRAPPED, output="o"),
+        events.ToolCallFailure(
+            item=0,
+            reason="no",
+            metadata=events.FailureMetadata(
+                type="execution_failed", tool_name="call_tool", arguments=WRAPPED
+            ),
+        ),
+    ],
+)
+def test_card_names_the_tool_that_is_called_by_another(event: Event) -> None:
+    text = text_of(event)
+
+    assert "river_level" in text
+    assert "station" in text
+    assert "call_tool" not in text
+
+
 def test_failed_call_gives_the_reason() -> None:
     text = text_of(failed("disk on fire"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from chat.models import (
     Conversation,
     Run,
@@ -121,3 +123,8 @@ def lost(run: Run) -> ToolCall:
     assert call.claim is not None
     endings.end_call(call.pk, call.claim, CallFailed("The connection was lost.", may_have_run=True))
     return call_of(run)
+
+
+async def never(*_: object) -> NoReturn:
+    """For calls of tools that have no tasks, and ask nothing."""
+    raise AssertionError("this tool has no tasks, and asks nothing")

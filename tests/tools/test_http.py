@@ -17,6 +17,7 @@ from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.client import Client, open_client
 from tests.support.upstream.fake import FakeUpstream
 from tests.support.upstream.script import Close, Flood, Hang, Head, Reset, Script, Send, answer
+from tests.tools.calling import never
 
 # --- the request -----------------------------------------------------------------------------------
 
@@ -150,6 +151,8 @@ class Calls:
                 client=self.client,
                 sent=sent,
                 report=lambda progress: None,
+                store_task=never,
+                ask=never,
             )
         )
 

@@ -21,8 +21,9 @@ from chat.runs import runner as runners
 from chat.runs.resume import read_inputs
 from chat.runs.runner import Runner
 from chat.tools import claims, endings, kinds
+from chat.tools.execution import bounded_progress
 from chat.tools.kinds import CallFailed, CallOutput, CallRequest
-from chat.tools.runner import RUN_CALLS, bounded_progress
+from chat.tools.runner import RUN_CALLS
 from tests.runs.helpers import text_of, threads, until, until_ended
 from tests.runs.waiting import calling, saying, wire_call
 from tests.support.run_fixtures import MakeRun, StartRunner

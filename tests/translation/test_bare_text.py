@@ -20,6 +20,10 @@ LEFT_OUT = (
     "chat/dialects/",
     "chat/questions/asking.py",
     "chat/upstreams/probe_requests.py",
+    "chat/runs/offered_tools.py",
+    "chat/tools/tool_search.py",
+    "chat/tools/web/definitions.py",
+    "chat/tools/web/results.py",
     # Prompts by whose words the demo servers choose a scene.
     "chat/conversations/starters.py",
     # HTTP, a configuration for Apache, a JSON schema, a text of httpx.

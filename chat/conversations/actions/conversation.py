@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 
@@ -50,9 +50,11 @@ def switch_tools(user: User, conversation: Conversation, tools: Iterable[Tool]) 
         )
     with storage_errors(), transaction.atomic():
         conversation.touch()
-        # A tool that was removed or turned off meanwhile is ignored.
+        # A tool that was removed or turned off meanwhile is ignored, and so is one for other people, unless it is on.
         rows = Tool.objects.filter(pk__in=chosen).select_related("server")
-        conversation.tools.set([tool for tool in rows if tool.may_be_on])
+        is_on = Q(conversations=conversation)
+        usable = rows.filter(access.is_usable_by(user.pk) | is_on).distinct()
+        conversation.tools.set([tool for tool in usable if tool.may_be_on])
         notify.publish_after_commit(notify.room_topic(conversation.public_id))
 
 

@@ -8,12 +8,15 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import msgspec
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import BooleanField, Exists, ExpressionWrapper, OuterRef, QuerySet
 from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.translation import gettext
 
+from chat import access
 from chat.conversations.titles import title_of
 from chat.core.errors import ActionRefused, AnswerLive, Overtaken, storage_errors
 from chat.core.prepared import Prepared, PreparedDelete, insert
@@ -38,22 +41,48 @@ from chat.models import (
     visibilities,
 )
 from chat.models.tree import children_by_parent, path_to, visible_path
+from chat.result.deferred_tools import first_sentence
 from chat.runs.admission import Trigger, queue_run
 from chat.runs.tool_calls import is_live
 from chat.search.sources import index
 
+# Bytes of all definitions of a request: about thirty thousand tokens.
+DEFINITIONS_BYTES = 128 * 1024
 
-def definitions_of(conversation: Conversation) -> list[JsonObject]:
-    """The definitions of the conversation's tools: ``[{"name", "description", "schema"}]``."""
-    return [
+
+def definitions_of(
+    conversation: Conversation, user: User | None = None, *, for_client: bool = False
+) -> list[JsonObject]:
+    """The definitions of the conversation's tools that the user may use (`ToolDefinition`). Of many, or large ones, the model gets only the
+    names and first sentences. With ``for_client`` calls are for the program that sends the message, which knows nothing
+    of that: too large ones raise ``ActionRefused``."""
+    found = [
         {"name": name, "description": description, "schema": schema}
-        for name, description, schema in _definitions.all(room=conversation.pk)
+        for name, description, schema in _definitions.all(
+            room=conversation.pk, user=user.pk if user else 0
+        )
+    ]
+    is_large = len(found) > 1 and len(msgspec.json.encode(found)) > DEFINITIONS_BYTES
+    if for_client:
+        if is_large:
+            raise ActionRefused(gettext("The definitions of these tools are too large. Use fewer."))
+        return [{**tool, "is_for_client": True} for tool in found]
+    if not is_large and len(found) <= settings.TOOLS_IN_REQUEST:
+        return found
+    return [
+        {
+            "name": tool["name"],
+            "description": first_sentence(tool["description"]),
+            "schema": {},
+            "is_deferred": True,
+        }
+        for tool in found
     ]
 
 
 _definitions: Prepared[Any] = Prepared(
-    lambda room: (
-        Tool.objects.filter(conversations=room)
+    lambda room, user: (
+        Tool.objects.filter(access.is_usable_by(user), conversations=room)
         .exclude(rule=ToolRule.OFF)
         .exclude(server__is_enabled=False)
         .order_by("name")
@@ -78,6 +107,8 @@ class ModelChoice:
     system_prompt: str = ""
     # Notes about what was changed or left out, for the run's details.
     notes: Sequence[str] = ()
+    # True if the program that sends the message gives the results of tool calls.
+    calls_are_for_client: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +160,11 @@ def start_conversation(
         )
         index(SearchKind.TITLE, conversation)
         conversation.tools.set(
-            [each for each in tools if each.team_id == team.pk and each.may_be_on]
+            [
+                each
+                for each in tools
+                if each.team_id == team.pk and each.may_be_on and access.may_use_tool(user, each)
+            ]
         )
         return _append(
             user, conversation, None, text, choice, idempotency_key, attachments=attached
@@ -461,7 +496,9 @@ def _queue_answer(
         system_prompt=choice.system_prompt,
         # The server's own defaults, where the person chose nothing else.
         parameters={**choice.upstream.parameters, **choice.parameters},
-        tools=definitions_of(conversation) if tools is None else list(tools),
+        tools=definitions_of(conversation, user, for_client=choice.calls_are_for_client)
+        if tools is None
+        else list(tools),
         requested_by=user,
         idempotency_key=idempotency_key,
         notes=list(choice.notes),

@@ -20,12 +20,12 @@ from chat.conversations import page as page_responses
 from chat.conversations.actions import conversation as actions
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.choice_form import ChoiceForm, offered_in
-from chat.conversations.composer import files_offered, tools_for
+from chat.conversations.composer import files_offered, is_of_demo, tools_for
 from chat.conversations.forms import StartForm, SwitchForm, TitleForm
 from chat.conversations.listing import listing_context
 from chat.conversations.paths import read_path
 from chat.conversations.project_lines import folds_of
-from chat.conversations.starters import starter_lists
+from chat.conversations.starters import starter_lists, takes_tools
 from chat.conversations.transcript import page_after, page_before, read_turns
 from chat.core.errors import ActionRefused, InvalidForm
 from chat.core.text import as_uuid
@@ -71,13 +71,17 @@ def _home_page(
     user = request.user
     form = _start_form(user, None, project, server)
     teams = list(form.fields["team"].queryset)
+    chosen = form.chosen
+    with_demo = chosen is not None and chosen.is_demo and takes_tools(chosen)
+    tool_choice = tools_for(user, teams, form.upstreams, project, with_demo=with_demo)
+    has_demo_tools = any(is_of_demo(line.tool) for line in tool_choice.lines)
     context: dict[str, Any] = {
         "form": form,
         "teams": teams,
         "project": project,
         "instructing": project if project and project.instructions else None,
         "project_files": files_offered(user, project.pk) if project else None,
-        "tool_choice": tools_for(teams, form.upstreams, project),
+        "tool_choice": tool_choice,
         "key": uuid.uuid4(),
         "action": reverse("conversation_new"),
         "room": f"new-{project.public_id.hex}" if project else "new",
@@ -90,7 +94,7 @@ def _home_page(
         "has_any_server": Upstream.objects.exists,
         "has_enabled_server": Upstream.objects.filter(is_enabled=True).exists,
         "has_only_demos": all(upstream.is_demo for upstream in form.upstreams),
-        "starter_lists": starter_lists(form),
+        "starter_lists": starter_lists(form, has_demo_tools=has_demo_tools),
     }
     return render(request, "conversations/home.html", context, status=status)
 

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import NoReturn
+from collections.abc import Mapping
+from typing import Annotated, NoReturn
 
 import mcp_types as types
 from django.utils.translation import gettext
 from mcp.client.client import Client as Connection
-from mcp.client.streamable_http import streamable_http_client
+from mcp.client.session import ClientRequestContext, ElicitationFnT
 from mcp.shared.exceptions import MCPError
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
-from chat.tools.kinds import CallFailed, CallOutput, CallRequest
+from chat.tools.kinds import CallFailed, CallOutput, CallRequest, InputNeeded, InputReply
+from chat.tools.mcp.connection import cause_of, connect
+from chat.tools.mcp.elicitation import (
+    asked_by,
+    needed_before,
+    needed_by,
+    responses_of,
+    result_of,
+)
 from chat.tools.mcp.listing import (
     DESCRIPTION_LENGTH,
     LIST_BYTES,
@@ -34,28 +41,44 @@ from chat.tools.mcp.results import InvalidContent, output_of
 from chat.tools.mcp.sentences import (
     BAD_RESULT,
     KEY_ACCEPTED,
-    MORE_INPUT,
     NO_SIGN_IN,
+    TOO_MUCH_INPUT,
     Problem,
     answered_error,
     problem_of,
     unfinished,
 )
-from chat.tools.mcp.transport import Endpoint, GuardedTransport, Traffic, open_client
-from chat.upstreams.client import Client
+from chat.tools.mcp.tasks import TASKS, CreatedTask, begin_task, follow
+from chat.tools.mcp.transport import Endpoint, Traffic
 
-# Negotiating the version: one request, or three with a server of an older version.
-CONNECT_SECONDS = 45.0
 # Characters of a message about progress that a card shows.
 PROGRESS_LENGTH = 200
 
-_CallResult = types.CallToolResult | types.InputRequiredResult
-_results: TypeAdapter[_CallResult] = TypeAdapter(_CallResult)
+# How often a server may ask for the same call once more without asking people for anything, and how long to wait.
+MOST_REPEATS = 20
+REPEAT_SECONDS = 0.5
+
+_CallResult = types.CallToolResult | types.InputRequiredResult | CreatedTask
 
 
-async def call(request: CallRequest) -> CallOutput:
-    """Calls a tool once. A call that the server has refused because of a header of its arguments is sent a second
-    time: it has not run. Raises ``CallFailed``."""
+def _tag_of(value: object) -> str:
+    return "task" if isinstance(value, dict) and value.get("resultType") == "task" else "other"
+
+
+_results: TypeAdapter[_CallResult] = TypeAdapter(
+    Annotated[
+        Annotated[types.CallToolResult | types.InputRequiredResult, Tag("other")]
+        | Annotated[CreatedTask, Tag("task")],
+        Discriminator(_tag_of),
+    ]
+)
+
+
+async def call(request: CallRequest) -> CallOutput | InputNeeded:
+    """Calls a tool once, or follows the task that does an earlier call. A call that the server has refused because of
+    a header of its arguments is sent a second time: it has not run. Raises ``CallFailed``."""
+    if request.continuation.task:
+        return await follow(request, request.continuation.task)
     traffic = Traffic()
     endpoint = Endpoint(
         url=request.address.url,
@@ -64,16 +87,66 @@ async def call(request: CallRequest) -> CallOutput:
         before_call=request.sent,
     )
     try:
-        async with _connect(request.client, endpoint, traffic) as connection:
-            result = await _call(connection, request, traffic)
-        return _output(result, traffic)
+        async with connect(
+            request.client,
+            endpoint,
+            traffic,
+            on_elicitation=_asker(request),
+            extensions=[TASKS],
+        ) as connection:
+            result = await _call_until_done(connection, request, traffic)
+        if not isinstance(result, CreatedTask):
+            return _output(result, traffic)
     except Exception as error:
         if traffic.refusal is not None:
             raise traffic.refusal from None
+        if needed := _needed_before(cause_of(error)):
+            return needed
         _fail_call(error, traffic)
+    return await begin_task(request, result, traffic)
 
 
-async def _call(connection: Connection, request: CallRequest, traffic: Traffic) -> _CallResult:
+def _asker(request: CallRequest) -> ElicitationFnT:
+    """Answers the requests of servers of older versions, while the call is open."""
+
+    async def ask(
+        context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult | types.ErrorData:
+        try:
+            asked = asked_by(params)
+        except CallFailed as refusal:
+            return types.ErrorData(code=types.INVALID_PARAMS, message=str(refusal))
+        return result_of(await request.ask(asked))
+
+    return ask
+
+
+def _needed_before(error: BaseException) -> InputNeeded | None:
+    is_refusal = isinstance(error, MCPError) and error.code == types.URL_ELICITATION_REQUIRED
+    return needed_before(error.error) if is_refusal and isinstance(error, MCPError) else None
+
+
+async def _call_until_done(
+    connection: Connection, request: CallRequest, traffic: Traffic
+) -> _CallResult:
+    """A server may ask for the call again with another state only, for instance because it is busy."""
+    before = request.continuation
+    result = await _call(connection, request, traffic, before.state, before.replies)
+    for _ in range(MOST_REPEATS):
+        if not isinstance(result, types.InputRequiredResult) or result.input_requests:
+            return result
+        await asyncio.sleep(REPEAT_SECONDS)
+        result = await _call(connection, request, traffic, result.request_state, {})
+    raise CallFailed(TOO_MUCH_INPUT)
+
+
+async def _call(
+    connection: Connection,
+    request: CallRequest,
+    traffic: Traffic,
+    state: str | None,
+    replies: Mapping[str, InputReply],
+) -> _CallResult:
     async def report(progress: float, total: float | None, message: str | None) -> None:
         text = clean_text(message or "")[:PROGRESS_LENGTH]
         request.report({"progress": progress, "total": total, "message": text})
@@ -84,7 +157,10 @@ async def _call(connection: Connection, request: CallRequest, traffic: Traffic) 
         return await connection.session.send_request(
             types.CallToolRequest(
                 params=types.CallToolRequestParams(
-                    name=request.address.name, arguments=request.arguments
+                    name=request.address.name,
+                    arguments=request.arguments,
+                    input_responses=responses_of(replies),
+                    request_state=state,
                 )
             ),
             _results,
@@ -114,9 +190,11 @@ async def _learn_headers(connection: Connection, name: str) -> None:
             return
 
 
-def _output(result: _CallResult, traffic: Traffic) -> CallOutput:
+def _output(
+    result: types.CallToolResult | types.InputRequiredResult, traffic: Traffic
+) -> CallOutput | InputNeeded:
     if isinstance(result, types.InputRequiredResult):
-        raise CallFailed(MORE_INPUT)
+        return needed_by(result)
     return output_of(
         result, request_bytes=traffic.request_bytes, response_bytes=traffic.response_bytes
     )
@@ -125,7 +203,7 @@ def _output(result: _CallResult, traffic: Traffic) -> CallOutput:
 def _fail_call(error: Exception, traffic: Traffic) -> NoReturn:
     """Raises ``CallFailed``. An error that the server has answered is an outcome; without an answer, nobody knows
     what a call that was sent has done."""
-    cause = _cause_of(error)
+    cause = cause_of(error)
     match cause:
         case CallFailed():
             raise cause
@@ -147,14 +225,14 @@ async def list_tools(request: ListRequest) -> ToolListing:
     request.step(name, "running", gettext("Connecting…"))
     try:
         async with asyncio.timeout(LIST_SECONDS):
-            async with _connect(request.client, endpoint, traffic) as connection:
+            async with connect(request.client, endpoint, traffic) as connection:
                 request.step(name, "ok", _version_sentence(connection))
                 request.step("sign_in", "ok", KEY_ACCEPTED if request.headers else NO_SIGN_IN)
                 name = "tools"
                 request.step(name, "running", gettext("Reading the tools…"))
                 return await _listing(connection)
     except Exception as error:
-        sentence = problem_of(_cause_of(error), traffic).text
+        sentence = problem_of(cause_of(error), traffic).text
         request.step(name, "failed", sentence)
         raise ListingFailed(sentence) from None
 
@@ -213,38 +291,3 @@ def _remote(tool: types.Tool) -> RemoteTool:
 
 def _needs_task(tool: types.Tool) -> bool:
     return tool.execution is not None and tool.execution.task_support == "required"
-
-
-@asynccontextmanager
-async def _connect(
-    client: Client, endpoint: Endpoint, traffic: Traffic
-) -> AsyncIterator[Connection]:
-    transport = GuardedTransport(client, endpoint, traffic)
-    async with open_client(transport) as http:
-        streams = streamable_http_client(
-            endpoint.url, http_client=http, max_sse_event_size=endpoint.most_bytes
-        )
-        connection = Connection(
-            streams,
-            client_info=types.Implementation(name="Tributary", version="1"),
-            # Each connection lives for one call or one list.
-            cache=None,
-        )
-        async with _within(CONNECT_SECONDS, connection):
-            yield connection
-
-
-@asynccontextmanager
-async def _within(seconds: float, connection: Connection) -> AsyncIterator[None]:
-    """Enters the connection within this time."""
-    async with asyncio.timeout(seconds) as limit:
-        async with connection:
-            limit.reschedule(None)
-            yield
-
-
-def _cause_of(error: BaseException) -> BaseException:
-    """The first error of a group: the library runs its requests in groups of tasks."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -38,7 +38,7 @@ TOO_DEEP = gettext_noop("the schema of its arguments is nested too deeply")
 FOREIGN_REFERENCE = gettext_noop("the schema of its arguments refers to another document")
 NOT_AN_OBJECT = gettext_noop("its arguments are no JSON object")
 BAD_NAME = gettext_noop("its name is empty or too long")
-NEEDS_TASK = gettext_noop("it runs as a task, which isn’t supported yet")
+NEEDS_TASK = gettext_noop("it only runs as a task of version 2025-11-25, which isn’t supported")
 SAME_NAME = gettext_noop("another tool has the same name")
 
 

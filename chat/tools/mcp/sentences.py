@@ -41,9 +41,17 @@ LOST = gettext_noop("The connection to the server was lost before the result arr
 BAD_RESULT = gettext_noop(
     "The tool ran, but its result isn’t valid: the server doesn’t follow the protocol."
 )
-MORE_INPUT = gettext_noop(
-    "The tool asks for more input in the middle of a call, which isn’t supported yet."
+NOT_OFFERED = gettext_noop(
+    "The tool asks for something else than input of people, which isn’t offered to it."
 )
+BAD_INPUT = gettext_noop("The tool asks for input, but its request isn’t valid.")
+TOO_MUCH_INPUT = gettext_noop("The tool asks for more input than fits into a form.")
+STATE_TOO_LARGE = gettext_noop(
+    "The tool asks for input, but what it wants kept meanwhile is larger than the limit."
+)
+TASK_GONE = gettext_noop("The server no longer knows the task that did the call.")
+TASK_CANCELED = gettext_noop("The server canceled the task that did the call.")
+TASK_FAILED = gettext_noop("The task that did the call failed.")
 SAID = gettext_noop("The server says: %(message)s")
 
 # With these, a call was refused before it ran, as with a redirect. Behind all others can be a proxy that gave up before
@@ -133,5 +141,10 @@ def _of_status(traffic: Traffic) -> str:
 
 
 def _said(error: MCPError) -> str:
-    message = without_hidden(" ".join(error.message.split()))[:MESSAGE_LENGTH]
-    return SAID % {"message": message or error.code}
+    return said(error.message) or SAID % {"message": error.code}
+
+
+def said(message: str) -> str:
+    """A message of the server as a sentence; empty for an empty one."""
+    text = without_hidden(" ".join(message.split()))[:MESSAGE_LENGTH]
+    return SAID % {"message": text} if text else ""

@@ -223,6 +223,76 @@ def after_tool_result() -> None:
     endings.end_call = stopping
 
 
+def before_answered_claim() -> None:
+    """People have answered what a tool asks, and no runner has the call yet."""
+    from chat.tools import claims
+
+    claim_due = claims.claim_due
+
+    def stopping(*args: Any) -> Any:
+        if _has_answered_call():
+            stop_here()
+        return claim_due(*args)
+
+    claims.claim_due = stopping
+
+
+def before_answered_request() -> None:
+    """It is stored that the call is made again with the answer, and nothing was sent."""
+    from chat.tools import claims
+
+    mark = claims.mark_sent
+
+    def stopping(*args: Any) -> bool:
+        is_marked = mark(*args)
+        if _has_answered_call():
+            stop_here()
+        return is_marked
+
+    claims.mark_sent = stopping
+
+
+def before_answered_result() -> None:
+    """The server has answered the call that was made again, and its result is not in the database."""
+    from chat.tools import endings
+
+    end = endings.end_call
+
+    def stopping(*args: Any) -> bool:
+        if _has_answered_call():
+            stop_here()
+        return end(*args)
+
+    endings.end_call = stopping
+
+
+def _has_answered_call() -> bool:
+    from chat.models import ToolCall
+
+    return ToolCall.objects.filter(answered_round__gt=0).exists()
+
+
+def before_task_stored() -> None:
+    """A server has begun a task, and its id is not in the database."""
+    from chat.tools import left_tasks
+
+    left_tasks.store_task = lambda *_: stop_here()
+
+
+def after_task_stored() -> None:
+    """The id of a task is in the database, and nobody has asked about it."""
+    from chat.tools import left_tasks
+
+    store = left_tasks.store_task
+
+    def stopping(*args: Any) -> bool:
+        is_stored = store(*args)
+        stop_here()
+        return is_stored
+
+    left_tasks.store_task = stopping
+
+
 def during_export() -> None:
     """Two conversations are in the archive, and a piece of it is in the database."""
     from chat.exports import zip_job
@@ -330,6 +400,11 @@ CHANGES = {
         before_tool_result,
         inside_tool_result,
         after_tool_result,
+        before_answered_claim,
+        before_answered_request,
+        before_answered_result,
+        before_task_stored,
+        after_task_stored,
         during_export,
         during_import,
         pausing_in_export,

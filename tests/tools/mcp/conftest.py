@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from chat.models import ToolKind
-from chat.tools.kinds import Address, CallFailed, CallOutput, CallRequest
+from chat.tools.kinds import (
+    Address,
+    AskedInput,
+    CallFailed,
+    CallOutput,
+    CallRequest,
+    Continuation,
+    InputNeeded,
+    InputReply,
+)
 from chat.tools.mcp import call_mcp, list_tools
 from chat.tools.mcp.listing import ListingFailed, ListRequest, ToolListing
 from chat.upstreams.addresses import AddressPolicy
@@ -26,10 +35,21 @@ class Caller:
     sent: int = 0
     progress: list[Mapping[str, Any]] = field(default_factory=list)
     steps: list[tuple[str, str, str]] = field(default_factory=list)
+    tasks: list[str] = field(default_factory=list)
+    asked: list[AskedInput] = field(default_factory=list)
+    reply: InputReply = field(default_factory=lambda: InputReply(action="cancel"))
 
     def request(self, url: str, name: str, arguments: Any = None, **values: Any) -> CallRequest:
         async def sent() -> None:
             self.sent += 1
+
+        async def store_task(task: str) -> bool:
+            self.tasks.append(task)
+            return not values.get("is_dropped", False)
+
+        async def ask(asked: AskedInput) -> InputReply:
+            self.asked.append(asked)
+            return self.reply
 
         headers = values.pop("headers", {})
         return CallRequest(
@@ -40,10 +60,20 @@ class Caller:
             client=self.client,
             sent=sent,
             report=self.progress.append,
+            store_task=store_task,
+            ask=ask,
+            continuation=values.pop("continuation", Continuation()),
         )
 
     async def call(self, url: str, name: str, arguments: Any = None, **values: Any) -> CallOutput:
-        return await call_mcp(self.request(url, name, arguments, **values))
+        ending = await call_mcp(self.request(url, name, arguments, **values))
+        assert isinstance(ending, CallOutput)
+        return ending
+
+    async def needs(self, url: str, name: str = "any", **values: Any) -> InputNeeded:
+        ending = await call_mcp(self.request(url, name, **values))
+        assert isinstance(ending, InputNeeded)
+        return ending
 
     async def failure(self, url: str, name: str = "any", **values: Any) -> CallFailed:
         with pytest.raises(CallFailed) as caught:

@@ -202,25 +202,3 @@ async def test_call_that_must_not_be_sent_is_not_sent(caller: Caller) -> None:
             await call_mcp(request)
 
     assert server.methods == ["server/discover"]
-
-
-async def test_input_that_a_tool_asks_for_is_refused_in_a_sentence(caller: Caller) -> None:
-    result = {
-        "resultType": "input_required",
-        "inputRequests": {
-            "a": {
-                "method": "elicitation/create",
-                "params": {
-                    "mode": "form",
-                    "message": "Sure?",
-                    "requestedSchema": {"type": "object", "properties": {}},
-                },
-            }
-        },
-        "requestState": "x",
-    }
-    async with ToldServer(tools_call=sends(result)) as server:
-        failed = await caller.failure(server.url)
-
-    assert "asks for more input" in str(failed)
-    assert not failed.may_have_run

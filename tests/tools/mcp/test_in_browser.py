@@ -41,7 +41,7 @@ def test_server_is_read_while_its_page_watches(ada: Administrator, demo: FakeUps
     page.click("form .button-primary")
 
     # Nobody reloads the page.
-    page.wait_for_selector(".step-ok:has-text('The server has 4 tools.')")
+    page.wait_for_selector(".step-ok:has-text('The server has 6 tools.')")
     gate = page.locator(".remote-tool:has-text('set_gate') select")
     with page.expect_navigation():
         gate.select_option("ask")
@@ -50,7 +50,18 @@ def test_server_is_read_while_its_page_watches(ada: Administrator, demo: FakeUps
     ada.collect_complaints()
 
     rules = page.locator(".remote-tool select").evaluate_all("all => all.map(one => one.value)")
-    assert sorted(rules) == ["ask", "auto", "auto", "auto"]
+    assert sorted(rules) == ["ask", "auto", "auto", "auto", "off", "off"]
     assert page.locator(".run-read-only").count() == 0
     assert "sk-canary" not in page.content()
     assert ada.complaints == []
+
+
+def test_example_is_put_into_the_schema(ada: Administrator) -> None:
+    page = ada.open("/people/tools/")
+    page.click(".page-head a:has-text('Add tool'), .empty a:has-text('Add tool')")
+    page.click(".tool-example summary")
+    page.click("button:has-text('Insert example')")
+
+    # The form checks it as if it were typed.
+    page.wait_for_selector("#tool-check:has-text('city')")
+    assert '"city"' in page.locator("#id_schema").input_value()

@@ -11,8 +11,8 @@ from django.urls import reverse
 from chat import access
 from chat.core.errors import ActionRefused
 from chat.models import AuditEvent, Team, Tool, ToolKind, ToolRule, ToolServer, User
+from chat.rendering.hidden_letters import MOST_PARTS, Part, visible_parts
 from chat.tools import servers
-from chat.tools.hidden_letters import MOST_PARTS, Part, visible_parts
 from chat.tools.mcp.listing import RemoteTool, ToolListing, digest_of
 from chat.tools.server_lists import store_listing, wire_name
 from tests.support.rooms import get_page, text_of
@@ -326,6 +326,33 @@ def test_page_fetches_itself_again_while_a_test_is_made(
     ToolServer.objects.update(test_queued_at=None)
     [part] = get_page(client, url).xpath("//*[@id='tool-server']")
     assert part.get("hx-get") is None
+
+
+def test_large_definitions_are_on_several_pages(
+    client: Client, administrator: User, server: ToolServer
+) -> None:
+    schema = {"type": "object", "properties": {"x": {"description": "y" * 60_000}}}
+    read(server, *(level(name=f"tool_{number:02}", schema=schema) for number in range(30)))
+    client.force_login(administrator)
+    url = reverse("tool_server", args=[server.public_id])
+    names: list[str] = []
+    query, pages = "?from=0", 0
+
+    while query:
+        page = get_page(client, url + query)
+        found = [text_of(each)[:7] for each in page.find_class("remote-tool")]
+        names += found
+        assert len(text_of(page)) < 700_000
+        links = page.xpath("//a[contains(., 'More tools')]/@href")
+        query = links[0].removeprefix(url) if links else ""
+        pages += 1
+
+    assert names == [f"tool_{number:02}" for number in range(30)]
+    assert pages == 4
+    [back] = page.xpath("//a[contains(., 'Previous tools')]/@href")
+    assert back == f"{url}?from=16"
+    for strange in ("x", "-1", "99999999999999999999", "١"):
+        assert client.get(url, {"from": strange}).status_code == 200
 
 
 def test_page_tells_which_argument_becomes_a_header(

@@ -1,0 +1,64 @@
+"""Calls of tools of which a model gets only the names (`chat.runs.offered_tools`). Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from chat.events import Json, JsonObject, ProviderInfo
+
+SEARCH_TOOLS = "search_tools"
+CALL_TOOL = "call_tool"
+# No tool of a team may have one of these names.
+RESERVED_NAMES = frozenset((SEARCH_TOOLS, CALL_TOOL))
+# Characters of a tool's first sentence in the list.
+SENTENCE_CHARACTERS = 160
+# Definitions that one search for tools returns.
+MOST_FOUND = 10
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a description, on one line and cut to a length."""
+    line = " ".join(text[: 4 * SENTENCE_CHARACTERS].split())
+    sentence, end, _ = line.partition(". ")
+    sentence = f"{sentence}{end}".strip()
+    cut = sentence[: SENTENCE_CHARACTERS - 1]
+    return sentence if len(sentence) <= SENTENCE_CHARACTERS else f"{cut}…"
+
+
+def has_deferred(tools: Iterable[JsonObject]) -> bool:
+    """Returns whether a run's tools (``Run.tools``) were offered by their names only."""
+    return any(tool.get("is_deferred") for tool in tools)
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def called(tool: str, arguments: Json) -> tuple[str, JsonObject] | None:
+    """The tool and the arguments of a call of ``call_tool``; ``None`` for another call, or one that names no tool.
+    Some models write the arguments as JSON in a string."""
+    if tool != CALL_TOOL or not isinstance(arguments, dict):
+        return None
+    name, given = arguments.get("name"), arguments.get("arguments", {})
+    if isinstance(given, str):
+        given = _object_in(given)
+    if not isinstance(name, str) or not name or not isinstance(given, dict):
+        return None
+    return name, given
+
+
+def _object_in(text: str) -> Json:
+    try:
+        return msgspec.json.decode(text or "{}")
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def shown_call(
+    tool: str, arguments: JsonObject, provider: ProviderInfo | None
+) -> tuple[str, JsonObject]:
+    """The tool and the arguments that people are shown of a call."""
+    is_function = provider is None or provider.type == "function"
+    found = called(tool, arguments) if is_function else None
+    return found or (tool, arguments)

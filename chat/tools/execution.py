@@ -1,0 +1,57 @@
+"""A call that a runner executes, and the progress that its server tells."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from chat.core.text import clean
+from chat.events import JsonObject
+from chat.tools.claims import ClaimedCall
+from chat.tools.kinds import InputReply
+
+# Characters of a message about progress.
+PROGRESS_CHARACTERS = 200
+
+
+@dataclass(slots=True, kw_only=True)
+class Execution:
+    """A call and its task. ``is_sent``: it may have run. ``waiting`` are the requests that the open call waits for, and
+    ``limit`` its time, which stands still meanwhile."""
+
+    call: ClaimedCall
+    is_sent: bool = False
+    progress: JsonObject = field(default_factory=dict)
+    is_progress_new: bool = False
+    limit: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
+    waiting: dict[int, asyncio.Future[InputReply]] = field(default_factory=dict)
+    _left_seconds: float = 0.0
+
+    def pause(self) -> None:
+        """The call waits for people."""
+        when = self.limit.when()
+        if when is not None:
+            self._left_seconds = when - asyncio.get_running_loop().time()
+            self.limit.reschedule(None)
+
+    def resume(self) -> None:
+        if not self.waiting and not self.limit.expired():
+            self.limit.reschedule(asyncio.get_running_loop().time() + self._left_seconds)
+
+    def report(self, progress: JsonObject) -> None:
+        bounded = bounded_progress(progress)
+        if bounded != self.progress:
+            self.progress, self.is_progress_new = bounded, True
+
+
+def bounded_progress(progress: JsonObject) -> JsonObject:
+    """The members that pages show, without anything long."""
+    bounded: JsonObject = {}
+    for name in ("progress", "total"):
+        value = progress.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15:
+            bounded[name] = value
+    message = progress.get("message")
+    if isinstance(message, str) and message:
+        bounded["message"] = clean(message)[:PROGRESS_CHARACTERS]
+    return bounded

@@ -1,0 +1,68 @@
+"""Connections to MCP servers, over the official library and the client of `chat.upstreams`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import mcp_types as types
+from mcp.client.client import Client as Connection
+from mcp.client.extension import ClientExtension
+from mcp.client.session import ElicitationFnT
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types.version import LATEST_MODERN_VERSION
+
+from chat.tools.mcp.transport import Endpoint, GuardedTransport, Traffic, open_client
+from chat.upstreams.client import Client
+
+# Negotiating the version: one request, or three with a server of an older version.
+CONNECT_SECONDS = 45.0
+
+
+@asynccontextmanager
+async def connect(
+    client: Client,
+    endpoint: Endpoint,
+    traffic: Traffic,
+    *,
+    on_elicitation: ElicitationFnT | None = None,
+    extensions: Sequence[ClientExtension] = (),
+    is_modern: bool = False,
+) -> AsyncIterator[Connection]:
+    """Abilities that are not given here are not declared to the server: sampling, roots and logging never are. ``is_modern``: the
+    server is known to speak the version without sessions, so nothing is negotiated."""
+    transport = GuardedTransport(client, endpoint, traffic)
+    async with open_client(transport) as http:
+        streams = streamable_http_client(
+            endpoint.url, http_client=http, max_sse_event_size=endpoint.most_bytes
+        )
+        options: dict[str, Any] = {"mode": LATEST_MODERN_VERSION} if is_modern else {}
+        connection = Connection(
+            streams,
+            client_info=types.Implementation(name="Tributary", version="1"),
+            # Each connection lives for one call or one list.
+            cache=None,
+            elicitation_callback=on_elicitation,
+            extensions=extensions,
+            **options,
+        )
+        async with _within(CONNECT_SECONDS, connection):
+            yield connection
+
+
+@asynccontextmanager
+async def _within(seconds: float, connection: Connection) -> AsyncIterator[None]:
+    """Enters the connection within this time."""
+    async with asyncio.timeout(seconds) as limit:
+        async with connection:
+            limit.reschedule(None)
+            yield
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """The first error of a group: the library runs its requests in groups of tasks."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

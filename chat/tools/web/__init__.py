@@ -1,0 +1,1 @@
+"""Web search and reading of pages, ready to be turned on."""

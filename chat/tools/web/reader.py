@@ -1,0 +1,57 @@
+"""Reads HTML in a child process with limits, as a hostile page can make any parser slow."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+from contextlib import closing
+
+import msgspec
+
+from chat.core.isolation.child import Refused
+from chat.core.isolation.parent import ChildKilled, Limits, read_in_child
+from chat.tools.web.readable import ReadablePage
+
+_READER = "chat.tools.web.readable:read_frames"
+_MEGABYTE = 1024 * 1024
+# A page of some megabytes takes a tenth of this time and of this memory.
+LIMITS = Limits(
+    memory_bytes=1024 * _MEGABYTE,
+    cpu_seconds=5,
+    wait_seconds=30,
+    frame_bytes=64 * _MEGABYTE,
+    output_bytes=64 * _MEGABYTE,
+)
+
+
+class Unreadable(Exception):
+    """The page took more time or memory than it may."""
+
+
+class _Canceled(Exception):
+    """Nobody waits for the page any more."""
+
+
+async def read_html(html: str, url: str) -> ReadablePage:
+    """The readable text of the page at ``url``. Raises ``Unreadable``. With a cancellation the child ends, too."""
+    is_canceled = threading.Event()
+    try:
+        return await asyncio.to_thread(_read, html, url, is_canceled)
+    except (ChildKilled, Refused):
+        raise Unreadable from None
+    finally:
+        is_canceled.set()
+
+
+def _read(html: str, url: str, is_canceled: threading.Event) -> ReadablePage:
+    def check() -> None:
+        if is_canceled.is_set():
+            raise _Canceled
+
+    frames = read_in_child(
+        _READER, io.BytesIO(html.encode()), url.encode(), limits=LIMITS, check=check
+    )
+    with closing(frames):
+        found = msgspec.json.decode(next(frames), type=dict[str, str])
+    return ReadablePage(title=found["title"], text=found["text"])

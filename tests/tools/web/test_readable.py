@@ -1,0 +1,54 @@
+"""Pages as text: what is kept of them, and hostile ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from chat.tools.web.readable import readable
+from chat.tools.web.reader import Unreadable, read_html
+
+PAGE = """<html><head><title>The &amp; Elbe</title><style>x{}</style></head><body>
+<nav><a href=/a>Menu</a></nav>
+<main><h1>Elbe</h1><p>A long <b>river</b> in
+ Europe. <a href='/q?x=1'>More</a> <a href='#x'>below</a> <a href="javascript:alert(1)">not</a></p>
+<ul><li>one<li>two</ul><table><tr><td>a<td>b</table><pre>x
+  y</pre><script>alert(2)</script><!-- hidden -->
+<p>WORDS</p></main><footer>foot</footer></body>""".replace("WORDS", "It rises in the hills. " * 20)
+
+
+def test_text_of_the_main_part_is_kept() -> None:
+    page = readable(PAGE, "https://rivers.example/p/")
+
+    assert page.title == "The & Elbe"
+    assert page.text.startswith(
+        "# Elbe\n\nA long river in Europe. More (https://rivers.example/q?x=1) below not\n\n"
+        "- one\n- two\n\n | a | b".replace("\n | a", "\n| a")
+    )
+    assert "x\n  y" in page.text
+    for left_out in ("Menu", "foot", "alert", "hidden", "x{}", "javascript"):
+        assert left_out not in page.text
+
+
+def test_page_without_a_main_part_is_read_whole() -> None:
+    assert (
+        readable("<p>One<article>Two</article><p>3", "https://a.example/").text == "One\n\nTwo\n\n3"
+    )
+
+
+@pytest.mark.parametrize(
+    "html", ["", "plain < text", "<", "<!--", "<a href='", "&#xD800;&#0;", "<table><p>x"]
+)
+def test_broken_page_is_read(html: str) -> None:
+    assert readable(html, "http://[broken").title == ""
+
+
+async def test_html_is_read_in_a_process_of_its_own() -> None:
+    page = await read_html(PAGE, "https://rivers.example/p/")
+
+    assert page == readable(PAGE, "https://rivers.example/p/")
+
+
+@pytest.mark.slow
+async def test_page_that_takes_too_long_is_given_up() -> None:
+    with pytest.raises(Unreadable):
+        await read_html("<div>" * 200_000, "https://a.example/")

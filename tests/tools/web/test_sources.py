@@ -1,0 +1,65 @@
+"""A search within an answer: what it finds becomes the sources of the text that follows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from chat import events as canonical
+from chat.models import Team, ToolRule, User
+from chat.runs import runner as runners
+from chat.tools.runner import RUN_CALLS
+from chat.tools.web.actions import WebSearchValues, set_web_search, web_tools
+from tests.runs.helpers import text_of, threads, until, until_ended
+from tests.runs.waiting import calling, saying, whole, wire_call
+from tests.support.remote_host import RemoteHost
+from tests.support.run_fixtures import MakeRun, StartRunner
+from tests.support.upstream.fake import FakeUpstream
+from tests.tools.calling import follow_up_of
+
+PAGES = ["https://a.example/elbe", "https://b.example/elbe"]
+
+
+@pytest.fixture(autouse=True)
+def _frequent_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(runners._periodic_tasks, "tool_calls", replace(RUN_CALLS, seconds=0.02))
+
+
+def turn_on(user: User, team: Team, address: str) -> list[object]:
+    values = WebSearchValues(service="searxng", address=address, page_rule=ToolRule.OFF)
+    set_web_search(user, team, values)
+    return list(web_tools(team).values())
+
+
+async def test_results_are_the_sources_of_the_text_that_follows(
+    fake: FakeUpstream, make_run: MakeRun, start_runner: StartRunner, alice: User, team: Team
+) -> None:
+    with RemoteHost() as searxng:
+        found = [{"title": f"Elbe {n}", "url": url, "content": "x"} for n, url in enumerate(PAGES)]
+        for query in ("elbe", "more"):
+            searxng.serve(f"/search?q={query}&format=json", json.dumps({"results": found}).encode())
+        tools = await threads.call(turn_on, alice, team, searxng.url)
+        search = wire_call(0, "c1", "web_search", '{"query": "elbe"}')
+        again = wire_call(0, "c2", "web_search", '{"query": "more"}')
+        # The second round has no text, so what was found before it is not cited there.
+        fake.script(calling(search), calling(again), saying("It is ", "long."))
+        run = await threads.call(
+            make_run, "Hello", dialect="openai_chat", base_url=f"{fake.url}/v1", tools=tools
+        )
+        await start_runner()
+        await until(lambda: follow_up_of(run) is not None)
+        second = await threads.call(follow_up_of, run)
+        await until(lambda: follow_up_of(second) is not None)
+        last = await until_ended(await threads.call(follow_up_of, second))
+
+    assert searxng.paths == ["/search?q=elbe&format=json", "/search?q=more&format=json"]
+    assert text_of(last) == "It is long."
+    result = await threads.call(whole, run)
+    (message,) = (item for item in result.output if isinstance(item, canonical.MessageItem))
+    assert [(each.title, each.url) for each in message.citations] == [
+        ("Elbe 0", PAGES[0]),
+        ("Elbe 1", PAGES[1]),
+    ]
+    assert [each.kind for each in message.citations] == ["web", "web"]
