@@ -225,7 +225,7 @@ async def test_call_that_takes_too_long(
     annotation: dict[str, bool],
     expected: tuple[str, str],
 ) -> None:
-    settings.TOOL_CALL_SECONDS = 0.1
+    settings.TOOL_CALL_SECONDS = 2.0
     run = await begin(Script(steps=(Hang(),), path=PATH), **annotation)
 
     await until_statuses(run, expected)
