@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from tests.support.browser.displays import DESKTOP
 from tests.support.browser.seed import PASSWORD
 from tests.support.browser.site import BrowserSite
-from tests.support.browser.tab import BLANK, Tab
+from tests.support.browser.tab import Tab
 from tests.support.processes.site import World
 
 SCREENSHOTS = Path(__file__).parents[2] / "screenshots"
@@ -84,7 +84,11 @@ class TabPool:
         if not idle:
             # The profile has the files of the site in its cache, without which a page takes three times as
             # long. A clock stays in it, and then the new tab cannot be reset.
-            left = idle = [Tab(self._contexts[key].new_page(), taken[0].site).open(BLANK)]
+            fresh = Tab(self._contexts[key].new_page(), taken[0].site)
+            if not fresh.leave():
+                # The site has stopped.
+                return False
+            left = idle = [fresh]
         # Before the storage that they share is emptied: each page could write into it.
         for page in self._contexts[key].pages:
             if page not in {tab.page for tab in idle}:
