@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from chat.events import Json, JsonObject, ProviderInfo
+from chat.events.json_text import read_object
 
 SEARCH_TOOLS = "search_tools"
 CALL_TOOL = "call_tool"
@@ -42,17 +41,10 @@ def called(tool: str, arguments: Json) -> tuple[str, JsonObject] | None:
         return None
     name, given = arguments.get("name"), arguments.get("arguments", {})
     if isinstance(given, str):
-        given = _object_in(given)
+        given = read_object(given or "{}")
     if not isinstance(name, str) or not name or not isinstance(given, dict):
         return None
     return name, given
-
-
-def _object_in(text: str) -> Json:
-    try:
-        return msgspec.json.decode(text or "{}")
-    except (msgspec.DecodeError, RecursionError):
-        return None
 
 
 def shown_call(

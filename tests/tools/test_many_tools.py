@@ -136,6 +136,13 @@ def test_definitions_are_deferred_by_number_and_by_size(
         ("call_tool", {"name": "a", "arguments": ""}, ("a", {})),
         ("call_tool", {"name": "a", "arguments": [1]}, None),
         ("call_tool", {"name": "a", "arguments": "{"}, None),
+        (
+            "call_tool",
+            {"name": "a", "arguments": r'{"x\u0000": "q\u0000"}'},
+            ("a", {"x\u2400": "q\u2400"}),
+        ),
+        ("call_tool", {"name": "a", "arguments": r'{"x": "\ud800"}'}, ("a", {"x": "\ufffd"})),
+        ("call_tool", {"name": "a", "arguments": '{"x":' * 950 + "1" + "}" * 950}, None),
         ("call_tool", {"name": 5, "arguments": {}}, None),
         ("call_tool", {"name": "", "arguments": {}}, None),
         ("call_tool", [], None),
