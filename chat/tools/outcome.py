@@ -115,6 +115,7 @@ def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
     conversation = run.conversation
     offered = {str(each["name"]) for each in run.tools}
     tools = _tools_named(conversation, (_name_of(question) for question in questions))
+    requester = checks.requester_of(run)
     allowance = _Allowance(run)
     found: list[ToolCall] = []
     for question in questions:
@@ -125,7 +126,7 @@ def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
         if name not in offered:
             decision = checks.Decision(verdict=Verdict.REFUSE, reason=checks.NOT_OFFERED)
         else:
-            decision = checks.decide_now(conversation, tool, run.requested_by)
+            decision = checks.decide_now(conversation, tool, requester)
         if decision.verdict == Verdict.RUN and not allowance.for_one_more():
             decision = checks.Decision(verdict=Verdict.ASK, reason=TOO_MANY)
         found.append(_new_call(question, tool, decision))
