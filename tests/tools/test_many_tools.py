@@ -14,16 +14,27 @@ from chat.conversations.actions.messages import definitions_of
 from chat.core.errors import ActionRefused
 from chat.dialects import DIALECTS
 from chat.dialects.base import Prompt, ToolDefinition, UserTurn
-from chat.models import Conversation, Question, Run, Team, Tool, ToolRule, Upstream, User
+from chat.models import (
+    Conversation,
+    Question,
+    Run,
+    Team,
+    Tool,
+    ToolKind,
+    ToolRule,
+    ToolServer,
+    Upstream,
+    User,
+)
 from chat.result import deferred_tools
 from chat.result.deferred_tools import called, first_sentence, shown_call
 from chat.runs import offered_tools
 from chat.runs import runner as runners
 from chat.runs.offered_tools import in_request
-from chat.tools import actions
-from chat.tools.definitions import call_digest
+from chat.tools import actions, outcome, tool_search
+from chat.tools.definitions import call_digest, tool_digest
 from chat.tools.runner import RUN_CALLS
-from chat.tools.tool_search import RESULT_BYTES, search_tools
+from chat.tools.tool_search import RESULT_BYTES, ToolIndex
 from tests.runs.helpers import text_of, threads, until, until_ended
 from tests.runs.waiting import FUNCTION, asking, call, calling, ended, result_of, saying, wire_call
 from tests.support.remote_host import RemoteHost
@@ -245,6 +256,46 @@ def test_endless_searches_end(
     assert "too often" in Run.objects.get(pk=second.pk).notes[-1]
 
 
+def test_searches_of_one_response_read_names_once_and_few_schemas(
+    alice: User,
+    team: Team,
+    conversation: Conversation,
+    upstream: Upstream,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = ToolServer.objects.create(team=team, name="Harbor", address="http://h.test")
+    tools = [
+        Tool(team=team, server=server, name=f"tool_{n:02}", kind=ToolKind.MCP, rule=ToolRule.AUTO)
+        for n in range(40)
+    ]
+    for tool in tools:
+        tool.seen_digest = tool_digest(tool)
+    tools[1].seen_digest = "another"
+    Tool.objects.bulk_create(tools)
+    switch_on(conversation, *tools)
+    digested: list[str] = []
+
+    def counting(tool: Tool) -> str:
+        digested.append(tool.name)
+        return tool_digest(tool)
+
+    monkeypatch.setattr(tool_search, "tool_digest", counting)
+    searches = [call(f"c{n}", "search_tools", query="tool") for n in range(30)]
+
+    run = many_run(alice, conversation, upstream, *searches)
+
+    made = outcome.MOST_SEARCHES
+    assert statuses(run) == [("answered", "done")] * made + [("declined", "refused")] * (30 - made)
+    follow_up = follow_up_of(run)
+    assert follow_up is not None
+    first, last = follow_up.inputs[0]["output"], follow_up.inputs[-1]["output"]
+    assert [each["name"] for each in json.loads(first)["tools"]] == [
+        f"tool_{n:02}" for n in range(10) if n != 1
+    ]
+    assert outcome.TOO_MANY_SEARCHES in last
+    assert sorted(digested) == [f"tool_{n:02}" for n in range(10)]
+
+
 def test_search_of_a_run_with_definitions_is_an_unknown_name(
     alice: User, team: Team, conversation: Conversation, upstream: Upstream
 ) -> None:
@@ -258,7 +309,7 @@ def test_search_of_a_run_with_definitions_is_an_unknown_name(
 
 
 def found(conversation: Conversation, query: object, *offered: str) -> list[str]:
-    answer = json.loads(search_tools(conversation, offered, {"query": query}))
+    answer = json.loads(ToolIndex(conversation, offered).search({"query": query}))
     return [each["name"] for each in answer["tools"]]
 
 
@@ -285,12 +336,12 @@ def test_result_of_a_search_is_bounded(team: Team, conversation: Conversation) -
     switch_on(conversation, *tools)
     names = [tool.name for tool in tools]
 
-    whole = search_tools(conversation, names, {"query": ""})
-    others = json.loads(search_tools(conversation, names[1:], {"query": "tool"}))
+    whole = ToolIndex(conversation, names).search({"query": ""})
+    others = json.loads(ToolIndex(conversation, names[1:]).search({"query": "tool"}))
 
     assert len(whole) < RESULT_BYTES + 2000
     assert (len(others["tools"]), others["more"]) == (10, 19)
-    assert json.loads(search_tools(conversation, names, None))["tools"][0]["schema"] == {}
+    assert json.loads(ToolIndex(conversation, names).search(None))["tools"][0]["schema"] == {}
 
 
 def test_names_of_the_two_functions_are_taken(alice: User, team: Team) -> None:
