@@ -27,9 +27,9 @@ from chat.models import (
 from chat.questions.actions import go_on_by_itself
 from chat.result.deferred_tools import SEARCH_TOOLS, has_deferred
 from chat.runs.outcomes import OutcomeStep, show_change
+from chat.runs.tool_call_metrics import count_call
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.tools import checks
-from chat.tools.call_metrics import count_call
 from chat.tools.definitions import call_digest
 from chat.tools.rules import Verdict
 from chat.tools.tool_search import ToolIndex

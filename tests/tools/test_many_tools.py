@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from pytest_django import Settings
 
 from chat import events as canonical
@@ -31,10 +33,12 @@ from chat.result.deferred_tools import called, first_sentence, shown_call
 from chat.runs import offered_tools
 from chat.runs import runner as runners
 from chat.runs.offered_tools import in_request
+from chat.runs.segments import read_events
 from chat.tools import actions, outcome, tool_search
 from chat.tools.definitions import call_digest, tool_digest
 from chat.tools.runner import RUN_CALLS
 from chat.tools.tool_search import RESULT_BYTES, ToolIndex
+from tests.exports.check import markdown_of
 from tests.runs.helpers import text_of, threads, until, until_ended
 from tests.runs.waiting import FUNCTION, asking, call, calling, ended, result_of, saying, wire_call
 from tests.support.remote_host import RemoteHost
@@ -170,6 +174,21 @@ def test_call_of_another_server_is_shown_as_it_is() -> None:
     assert shown_call("call_tool", given, FUNCTION) == ("a", {"x": 1})
     elsewhere = canonical.ProviderInfo(type="mcp", server_label="x")
     assert shown_call("call_tool", given, elsewhere) == ("call_tool", given)
+
+
+@pytest.mark.parametrize("are_deferred", [True, False])
+def test_export_names_the_tool_only_of_an_answer_with_deferred_ones(
+    alice: User, team: Team, conversation: Conversation, upstream: Upstream, are_deferred: bool
+) -> None:
+    count = 3 if are_deferred else 1
+    switch_on(conversation, *(make_tool(team, name) for name in ("level", "gate", "tide")[:count]))
+    item = wrapped("c1", "level", city="Oslo")
+    ended(asking(alice, conversation, upstream), result_of(item))
+
+    text = markdown_of(alice, conversation)
+
+    assert ("Tool call: level" in text) == are_deferred
+    assert ("Tool call: call\\_tool" in text or "Tool call: call_tool" in text) != are_deferred
 
 
 # --- calls ------------------------------------------------------------------------------------------
@@ -351,6 +370,19 @@ def test_names_of_the_two_functions_are_taken(alice: User, team: Team) -> None:
     assert messages.DEFINITIONS_BYTES > 0
 
 
+def test_existing_tools_of_these_names_are_renamed(team: Team) -> None:
+    names = ("search_tools", "search_tools_2", "call_tool", "level")
+    tools = [make_tool(team, name) for name in names]
+    migration = import_module("chat.migrations.0042_web_search_and_server_groups")
+
+    migration.rename_reserved(apps, None)
+
+    assert list(Tool.objects.order_by("pk").values_list("name", flat=True)) == [
+        *("search_tools_3", "search_tools_2", "call_tool_2", "level")
+    ]
+    assert len(tools) == 4
+
+
 # --- over a runner ----------------------------------------------------------------------------------
 
 
@@ -380,6 +412,9 @@ async def test_answer_finds_a_tool_calls_it_and_goes_on(
         last = await until_ended(await threads.call(follow_up_of, second))
 
     assert text_of(last) == "It is 2.31 m."
+    logs = [await threads.call(read_events, each) for each in (run, second, last)]
+    starts = [event for log in logs for event in log if isinstance(event, canonical.ChatStart)]
+    assert [start.defers_tools for start in starts] == [True] * 3
     assert host.paths == ["/level/Oslo"]
     bodies = [request.body for request in fake.requests if request.method == "POST"]
     for body in bodies:
