@@ -63,7 +63,7 @@ class ToolIndex:
         return sorted(matching, key=lambda each: -scores[each.pk])
 
     def _tools(self, keys: Sequence[int]) -> list[Tool]:
-        """Those of these keys whose definition is the one that somebody has switched on."""
+        """The tools of these keys whose definition is the one that somebody has switched on."""
         if unread := [pk for pk in keys if pk not in self._read]:
             rows = Tool.objects.in_bulk(unread)
             self._read |= {pk: _if_seen(rows.get(pk)) for pk in unread}
