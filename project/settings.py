@@ -490,6 +490,8 @@ TOOL_CALL_SECONDS = env.number("TOOL_CALL_SECONDS", 600, at_least=1, at_most=_DA
 # How long a call that is open at a server of an older version waits for the answer of a person.
 TOOL_INPUT_SECONDS = env.number("TOOL_INPUT_SECONDS", 900, at_least=1, at_most=_DAY_SECONDS)
 TOOL_CONNECT_SECONDS = env.number("TOOL_CONNECT_SECONDS", 10, at_least=1)
+# How long a request of the API waits for calls, such as for an approval, before it ends without their results.
+API_CALL_WAIT_SECONDS = env.number("API_CALL_WAIT_SECONDS", 3600, at_least=1, at_most=_DAY_SECONDS)
 # Bytes of a response, with pictures and other files. Of its text the model gets TOOL_RESULT_BYTES.
 TOOL_RESPONSE_BYTES = int(env.number("TOOL_RESPONSE_BYTES", 5 * _MEBIBYTE, at_least=1024))
 # Rounds and calls of one answer after which somebody has to approve the next.

@@ -15,7 +15,7 @@ class PageCard(Protocol):
     """A card below a run: open (somebody may reply), settled, or neither while it is worked on.
 
     The page sends it again when its `stage` differs from what it shows, and only its line when the rest of `mark`
-    does: somebody may be typing below it. ``names_reader``: it names a person, who is told the same in other words.
+    does: somebody may be typing below it. ``names_reader``: it is another one for some readers, such as for a person whom it names.
     ``has_own_way_on``: it offers to go on without a reply.
     """
 

@@ -46,10 +46,14 @@ class ItemEvent(EventBase, kw_only=True):
 
 
 class ChatStart(EventBase, tag="chat.start", kw_only=True):
+    """``defers_tools``: the model was told only the names of the conversation's tools, and calls them by a function. It
+    is written by the log of the run, never by a server."""
+
     model_instance_id: str
     dialect: str = ""
     endpoint: str = ""
     requested_model: str = ""
+    defers_tools: bool = False
 
 
 class ModelLoadStart(EventBase, tag="model_load.start", kw_only=True):

@@ -40,7 +40,7 @@ from chat.rendering.figures import size
 from chat.rendering.messages import ending_notice
 from chat.result import fold
 from chat.result.asks import options_in
-from chat.result.deferred_tools import shown_call
+from chat.result.deferred_tools import has_deferred, shown_item
 from chat.result.merge import merge
 from chat.runs.segments import read_events
 
@@ -140,8 +140,9 @@ def _list_of_files(files: Sequence[StoredFile]) -> str:
 
 
 def _answer(result: Result, runs: Sequence[Run]) -> Iterator[str]:
+    are_deferred = any(has_deferred(run.tools) for run in runs)
     for item in result.output:
-        yield from WRITERS[type(item)](item)
+        yield from WRITERS[type(item)](shown_item(item) if are_deferred else item)
     for alternative in result.ext.alternatives:
         yield f"**{gettext('Answer %(number)d') % {'number': alternative.choice + 1}}**"
         for item in alternative.output:
@@ -169,9 +170,8 @@ def _reasoning(item: Any) -> Iterator[str]:
 
 
 def _call(item: Any) -> Iterator[str]:
-    tool, arguments = shown_call(item.tool, item.arguments, item.provider_info)
-    yield f"**{gettext('Tool call: %(tool)s') % {'tool': line_of(tool)}}**"
-    yield fenced_json(arguments) if arguments else fenced(item.arguments_raw or "{}")
+    yield f"**{gettext('Tool call: %(tool)s') % {'tool': line_of(item.tool)}}**"
+    yield fenced_json(item.arguments) if item.arguments else fenced(item.arguments_raw or "{}")
     if item.output is not None:
         yield gettext("Error:") if item.status == "failed" else gettext("Result:")
         yield fenced(item.output)

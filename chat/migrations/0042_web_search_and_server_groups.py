@@ -3,6 +3,17 @@
 from django.db import migrations, models
 
 
+def rename_reserved(apps, schema_editor):
+    """A tool with the name of a function of Tributary could not be called in conversations with many tools."""
+    tools = apps.get_model("chat", "Tool").objects
+    for tool in tools.filter(name__in=("search_tools", "call_tool")).order_by("pk"):
+        taken = set(tools.filter(team=tool.team_id).values_list("name", flat=True))
+        number = 2
+        while f"{tool.name}_{number}" in taken:
+            number += 1
+        tools.filter(pk=tool.pk).update(name=f"{tool.name}_{number}")
+
+
 class Migration(migrations.Migration):
 
     dependencies = [
@@ -30,4 +41,5 @@ class Migration(migrations.Migration):
             name='kind',
             field=models.CharField(choices=[('person', 'A person gives the result'), ('http', 'HTTP request'), ('mcp', 'MCP server'), ('search', 'Web search'), ('page', 'Read a page')], db_default='person', default='person', max_length=8),
         ),
+        migrations.RunPython(rename_reserved, migrations.RunPython.noop),
     ]

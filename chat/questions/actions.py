@@ -46,6 +46,7 @@ from chat.result.asks import Field, Option, fields_in, options_in
 from chat.result.settled import Settled
 from chat.runs.admission import Trigger
 from chat.runs.resume import queue_follow_up
+from chat.runs.tool_call_metrics import count_call
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.search.sources import index_again
 
@@ -331,6 +332,9 @@ def _end_calls(questions: Sequence[int], status: CallStatus) -> None:
     ToolInput.objects.filter(call__in=asked, status=InputStatus.OPEN).update(
         status=InputStatus.EXPIRED
     )
+    # One that may have run was counted as such.
+    for call in calls.filter(status__in=(CallStatus.APPROVAL, CallStatus.INPUT)):
+        count_call(call, asking if call.status == CallStatus.INPUT else status)
     error = NO_INPUT if asking == CallStatus.FAILED else ""
     ended = {"finished_at": timezone.now(), "claim": None, "runner": None, "sealed_state": ""}
     asked.update(status=asking, error=error, **ended)

@@ -138,6 +138,13 @@ class ToolCallCard(QuestionCard):
         return "triangle-alert" if tool is not None and tool.is_destructive else "eye"
 
     @property
+    def names_reader(self) -> bool:
+        """True also if only some writers get its buttons."""
+        tool = self.tool_call.tool
+        is_for_groups = tool is not None and tool.server is not None and tool.server.is_for_groups
+        return super().names_reader or (self.is_open and is_for_groups)
+
+    @property
     def may_always(self) -> bool:
         """True if its further calls may be approved in advance."""
         tool = self.tool_call.tool

@@ -37,7 +37,7 @@ from chat.rendering.parts import Part, Patches, Piece, Stack, packed, partial, p
 from chat.rendering.phases import PHASES, PhaseSlot, goes_on
 from chat.rendering.texts import Reasoning, Refusal, Text
 from chat.rendering.tool_calls import PROGRAMS, Calls, ToolEntry
-from chat.result.deferred_tools import shown_call
+from chat.result.deferred_tools import shown_event
 
 # Phases of a message that become a CSS class.
 MESSAGE_PHASES = ("commentary", "final_answer")
@@ -45,7 +45,6 @@ MESSAGE_PHASES = ("commentary", "final_answer")
 
 # Event type -> why it is not visible in the answer.
 INVISIBLE: dict[type[EventBase], str] = {
-    events.ChatStart: "begins the run; the phase strip shows it",
     events.ModelLoadStart: "shown in the phase strip",
     events.ModelLoadProgress: "shown in the phase strip",
     events.ModelLoadEnd: "shown in the phase strip; the time is a figure at the end",
@@ -97,6 +96,8 @@ class Answer:
         # The text of each choice that grows.
         self._texts: dict[int, Text] = {}
         self._unrendered = Unrendered()
+        # True if calls are shown as those of the tools that they name.
+        self._defers_tools = False
 
     # --- events ---------------------------------------------------------------------------
 
@@ -108,6 +109,8 @@ class Answer:
         self.seq = seq
         if self.state == "waiting":
             self.state = "live"
+        if self._defers_tools:
+            event = shown_event(event)
         handler = HANDLERS.get(type(event))
         if handler is not None:
             handler(self, event)
@@ -246,6 +249,9 @@ class Answer:
             if not found.is_open:
                 found.odds.finish(self.seq)
 
+    def on_start(self, event: events.ChatStart) -> None:
+        self._defers_tools = event.defers_tools
+
     def on_tool_start(self, event: events.ToolCallStart) -> None:
         is_program = event.executes == "upstream" and event.tool in PROGRAMS
         program = self._programs.get((event.choice, event.caller or ""))
@@ -261,9 +267,8 @@ class Answer:
 
     def on_tool_arguments(self, event: events.ToolCallArguments) -> None:
         tool = self._item(event, ToolEntry)
-        name, arguments = shown_call(event.tool, event.arguments, event.provider_info)
-        tool.name(name, event.provider_info)
-        tool.call(arguments, event.arguments_raw, self.seq)
+        tool.name(event.tool, event.provider_info)
+        tool.call(event.arguments, event.arguments_raw, self.seq)
 
     def _called(self, event: ItemEvent) -> ToolEntry:
         """The call that a result belongs to. If this run did not make it, the previous run did, and a person
@@ -273,10 +278,9 @@ class Answer:
 
     def on_tool_success(self, event: events.ToolCallSuccess) -> None:
         tool = self._called(event)
-        name, arguments = shown_call(event.tool, event.arguments, event.provider_info)
-        tool.name(name, event.provider_info)
+        tool.name(event.tool, event.provider_info)
         if event.arguments or tool.arguments.final is None:
-            tool.call(arguments, None, self.seq)
+            tool.call(event.arguments, None, self.seq)
         tool.succeed(event.output, self.seq, event.t)
 
     def on_tool_failure(self, event: events.ToolCallFailure) -> None:
@@ -513,6 +517,7 @@ class Answer:
 NamedCard = TypeVar("NamedCard", ArtifactCard, MockupCard)
 
 HANDLERS: dict[type[EventBase], Callable[..., None]] = {
+    events.ChatStart: Answer.on_start,
     events.ReasoningStart: Answer.on_reasoning_start,
     events.ReasoningDelta: Answer.on_reasoning_delta,
     events.ReasoningEnd: Answer.on_reasoning_end,

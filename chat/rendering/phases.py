@@ -13,7 +13,6 @@ from chat.rendering import figures
 from chat.rendering.components import name_of
 from chat.rendering.icons import icon_url
 from chat.rendering.parts import Slot
-from chat.result.deferred_tools import shown_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +109,10 @@ def _phase_of_tool(event: events.ToolCallStart) -> Phase:
 
 
 def _phase_of_call(event: events.ToolCallArguments) -> Phase:
-    tool, arguments = shown_call(event.tool, event.arguments, event.provider_info)
-    query = arguments.get("query")
-    if "search" in tool.lower() and isinstance(query, str):
+    query = event.arguments.get("query")
+    if "search" in event.tool.lower() and isinstance(query, str):
         return Phase("search", _SEARCHING, name_of(query))
-    return Phase("wrench", _TOOL, name_of(tool))
+    return Phase("wrench", _TOOL, name_of(event.tool))
 
 
 def _phase_of_media(event: events.MediaUpdate) -> Phase:

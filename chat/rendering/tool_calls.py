@@ -35,7 +35,6 @@ from chat.rendering.json_tree import result_of
 from chat.rendering.markdown.highlight import LANGUAGES
 from chat.rendering.parts import GrowingText, Part, Patches, Slot, Stack
 from chat.rendering.safety import reveal, storable
-from chat.result.deferred_tools import shown_call
 
 # At most this many multi-line arguments are shown separately; the others stay in the JSON.
 TEXTS = 8
@@ -246,11 +245,9 @@ class ToolEntry(Entry):
 
     def fail(self, event: ToolCallFailure, seq: int) -> None:
         metadata: FailureMetadata = event.metadata
-        given = metadata.arguments or {}
-        name, arguments = shown_call(metadata.tool_name, given, metadata.provider_info)
-        self.name(name, metadata.provider_info)
+        self.name(metadata.tool_name, metadata.provider_info)
         if metadata.arguments is not None:
-            self.call(arguments, None, seq)
+            self.call(metadata.arguments, None, seq)
         elif event.arguments_raw:
             self.arguments.settle(excerpt(event.arguments_raw), seq)
         # An error stands in the page, even if the result is loaded on request.

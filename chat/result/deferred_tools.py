@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
+from msgspec.structs import replace
 
-from chat.events import Json, JsonObject, ProviderInfo
+from chat.events import (
+    Event,
+    FailureMetadata,
+    Json,
+    JsonObject,
+    OutputItem,
+    ProviderInfo,
+    ToolCallArguments,
+    ToolCallFailure,
+    ToolCallItem,
+    ToolCallSuccess,
+)
+from chat.events.json_text import read_object
 
 SEARCH_TOOLS = "search_tools"
 CALL_TOOL = "call_tool"
@@ -42,23 +54,41 @@ def called(tool: str, arguments: Json) -> tuple[str, JsonObject] | None:
         return None
     name, given = arguments.get("name"), arguments.get("arguments", {})
     if isinstance(given, str):
-        given = _object_in(given)
+        given = read_object(given or "{}")
     if not isinstance(name, str) or not name or not isinstance(given, dict):
         return None
     return name, given
 
 
-def _object_in(text: str) -> Json:
-    try:
-        return msgspec.json.decode(text or "{}")
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
 def shown_call(
     tool: str, arguments: JsonObject, provider: ProviderInfo | None
 ) -> tuple[str, JsonObject]:
-    """The tool and the arguments that people are shown of a call."""
+    """The tool and the arguments that people are shown of a call of a run with deferred tools."""
     is_function = provider is None or provider.type == "function"
     found = called(tool, arguments) if is_function else None
     return found or (tool, arguments)
+
+
+def shown_item(item: OutputItem) -> OutputItem:
+    """The same for an item of such a run's output."""
+    if not isinstance(item, ToolCallItem):
+        return item
+    tool, arguments = shown_call(item.tool, item.arguments, item.provider_info)
+    return replace(item, tool=tool, arguments=arguments)
+
+
+def shown_event(event: Event) -> Event:
+    """The same for an event of such a run."""
+    if isinstance(event, ToolCallArguments | ToolCallSuccess):
+        tool, arguments = shown_call(event.tool, event.arguments, event.provider_info)
+        return replace(event, tool=tool, arguments=arguments)
+    if isinstance(event, ToolCallFailure):
+        return replace(event, metadata=_shown_failure(event.metadata))
+    return event
+
+
+def _shown_failure(failed: FailureMetadata) -> FailureMetadata:
+    if failed.arguments is None:
+        return failed
+    tool, arguments = shown_call(failed.tool_name, failed.arguments, failed.provider_info)
+    return replace(failed, tool_name=tool, arguments=arguments)

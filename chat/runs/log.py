@@ -15,6 +15,7 @@ from chat.core import metrics
 from chat.core.waiting import Signal
 from chat.models import Run
 from chat.result import Fold
+from chat.result.deferred_tools import has_deferred
 from chat.runs.answer_memory import AnswerMemory, held_bytes
 from chat.runs.budget import Budget, RunBudget
 from chat.runs.delta_merger import DeltaMerger
@@ -62,6 +63,7 @@ class RunLog:
         self.memory = memory or AnswerMemory(settings.ANSWERS_BYTES)
         self.run_pk = run.pk
         self._run_id = run.public_id
+        self._defers_tools = has_deferred(run.tools)
         self._conversation_pk = run.conversation_id
         self._runner = runner
         self._writer = writer
@@ -102,6 +104,7 @@ class RunLog:
         """Adds events in order, with the raw bytes they came from."""
         if events and not self.has_begun:
             self._note_times(events)
+            self._mark_start(events)
         self._merger.add(events)
         if raw:
             self._raw.append(raw)
@@ -122,6 +125,12 @@ class RunLog:
         if any(isinstance(event, _TOKENS) for event in events):
             self._columns["first_token_at"] = now
             self.has_begun = True
+
+    def _mark_start(self, events: Sequence[canonical.Event]) -> None:
+        """Lets viewers know how the calls of the run are to be read."""
+        for event in events if self._defers_tools else ():
+            if isinstance(event, canonical.ChatStart):
+                event.defers_tools = True
 
     def request_commit(self) -> None:
         """Requests a commit of the events that `drain_source` will add."""

@@ -16,6 +16,7 @@ from chat.dialects.base import Parser, Reply
 from chat.events import Cause
 from chat.models import Run, User
 from chat.result.asks import in_words
+from chat.result.deferred_tools import has_deferred
 from chat.result.settled import Kind, Outcome, Settled
 from chat.runs.admission import Trigger, queue_run
 from chat.wire.sse import Frame
@@ -54,18 +55,14 @@ def queue_follow_up(
 
 def sources_of(run: Run) -> tuple[canonical.Citation, ...]:
     """The sources that the tools found since the last text of the answer, in their order."""
-    rows = Run.objects.filter(message_id=run.message_id, position__lte=run.position)
-    given = dict(rows.values_list("position", "inputs")) if run.position else {}
-    found = {at: _sources_in(inputs) for at, inputs in given.items()}
-    every: dict[str | None, canonical.Citation] = {}
-    for at in sorted(found, reverse=True):
-        # Results can be megabytes, so they are read only if there is something to cite.
-        if not any(found[earlier] for earlier in found if earlier <= at):
+    every = {source.url: source for source in _sources_in(run.inputs)}
+    rows = Run.objects.filter(message_id=run.message_id)
+    for position in range(run.position - 1, -1, -1):
+        # Inputs and results can be megabytes, so they are read one by one, and only back to the last text.
+        before = rows.filter(position=position).values_list("inputs", "result").first()
+        if before is None or _has_text(before[1]):
             break
-        every = {source.url: source for source in found[at]} | every
-        before = rows.filter(position=at - 1).first()
-        if before is None or _has_text(before):
-            break
+        every = {source.url: source for source in _sources_in(before[0])} | every
     return tuple(every.values())
 
 
@@ -74,8 +71,8 @@ def _sources_in(inputs: object) -> list[canonical.Citation]:
     return [source for each in given for source in each.sources]
 
 
-def _has_text(run: Run) -> bool:
-    output = canonical.decode_result(run.result).output
+def _has_text(result: str) -> bool:
+    output = canonical.decode_result(result).output
     return any(isinstance(item, canonical.MessageItem) and item.content.strip() for item in output)
 
 
@@ -103,6 +100,7 @@ def opening(run: Run) -> list[canonical.Event]:
             dialect=upstream.dialect if upstream else "",
             endpoint=upstream.name if upstream else "",
             requested_model=run.model,
+            defers_tools=has_deferred(run.tools),
         ),
         *_outcomes(result, inputs),
         *(_note(result, settled) for settled in inputs if settled.kind != "tool"),

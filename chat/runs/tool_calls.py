@@ -25,6 +25,7 @@ from chat.models import (
 )
 from chat.models.question import WAITS_FOR_PERSON
 from chat.models.run import LIVE_STATUSES
+from chat.runs.tool_call_metrics import count_call
 
 # Topic of the runners' task that runs calls.
 TOOL_CALLS = "tool_calls"
@@ -111,5 +112,7 @@ def _stop_call(user: User | None, question: Question) -> None:
     Question.objects.filter(pk=question.pk, status=QuestionStatus.RUNNING).update(
         status=QuestionStatus.EXPIRED, answered_by=user, answered_at=now, answer={"reason": reason}
     )
+    for call in calls:
+        count_call(call, CallStatus.FAILED)
     ended = {"claim": None, "runner": None, "finished_at": now, "sealed_state": ""}
     calls.update(status=CallStatus.FAILED, error=reason, **ended)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy, gettext_noop
 
+from chat import access
 from chat.core.errors import ActionRefused
 from chat.core.notify import publish_after_commit
 from chat.events import JsonObject
@@ -172,7 +173,7 @@ def _others_waiting(call: ToolCall) -> list[ToolCall]:
 def _queue(user: User, call: ToolCall, expected: CallStatus, arguments: JsonObject) -> bool:
     """Queues the call for a runner. False if it isn't in the expected state, or somebody else is
     answering its question."""
-    if reason := _why_never(call):
+    if reason := _why_never(user, call):
         raise ActionRefused(gettext(reason))
     now = timezone.now()
     # The state that the server keeps of an earlier request belongs to its arguments.
@@ -207,11 +208,13 @@ def _queue(user: User, call: ToolCall, expected: CallStatus, arguments: JsonObje
     return True
 
 
-def _why_never(call: ToolCall) -> str:
+def _why_never(user: User, call: ToolCall) -> str:
     tool = Tool.objects.select_related("server").filter(pk=call.tool_id or 0).first()
     if reason := checks.why_never(call.question.conversation, tool):
         return reason
     assert tool is not None
+    if not access.may_use_tool(user, tool):
+        return checks.FOR_GROUPS
     return "" if call_digest(tool) == call.definition_digest else checks.CHANGED
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext_noop
 
 from chat import access
-from chat.models import Conversation, Tool, ToolCall, ToolChoice, ToolKind, ToolRule, User
+from chat.models import Conversation, Run, Tool, ToolCall, ToolChoice, ToolKind, ToolRule, User
 from chat.tools.definitions import call_digest, tool_digest
 from chat.tools.kinds import executor_of
 from chat.tools.rules import Situation, Verdict, decide
@@ -20,7 +20,8 @@ REMOVED = gettext_noop("This tool was removed.")
 NOT_OFFERED = gettext_noop("This tool wasn’t offered in this conversation.")
 NOT_ENABLED = gettext_noop("This tool isn’t enabled in this conversation.")
 OFF = gettext_noop("This tool is turned off.")
-FOR_OTHERS = gettext_noop("This tool is for other people than the one whose message this answers.")
+FOR_OTHERS = gettext_noop("This tool is for other people than the one who asked for this answer.")
+FOR_GROUPS = gettext_noop("Only people in the groups that this tool is for can let it run.")
 NEVER = gettext_noop("This tool was turned off for this conversation.")
 SERVER_OFF = gettext_noop("This tool’s server is disabled.")
 NOT_SEEN = gettext_noop("This tool has changed, and nobody has turned it on again yet.")
@@ -59,6 +60,15 @@ def why_never(conversation: Conversation, tool: Tool | None) -> str:
     return "" if executor_of(tool.kind) else NO_EXECUTOR
 
 
+def requester_of(run: Run) -> User | None:
+    """The person who asked for the answer that the run is part of. Its tools were offered to them, and others may have
+    continued it since."""
+    if run.position == 0:
+        return run.requested_by
+    first = Run.objects.filter(message_id=run.message_id, position=0)
+    return User.objects.filter(pk__in=first.values("requested_by")).first()
+
+
 def decide_now(conversation: Conversation, tool: Tool | None, requester: User | None) -> Decision:
     """The decision about a call that nobody has approved."""
     if reason := why_never(conversation, tool):
@@ -86,7 +96,7 @@ def decide_at_call(call: ToolCall) -> Decision:
     question = call.question
     conversation = question.conversation
     if call.approved_at is None:
-        decision = decide_now(conversation, call.tool, question.run.requested_by)
+        decision = decide_now(conversation, call.tool, requester_of(question.run))
     else:
         decision = _decide_approved(call, conversation)
     if decision.verdict == Verdict.REFUSE or call.tool is None:
@@ -97,12 +107,17 @@ def decide_at_call(call: ToolCall) -> Decision:
 
 def _decide_approved(call: ToolCall, conversation: Conversation) -> Decision:
     reason = why_never(conversation, call.tool)
-    requester = call.question.run.requested_by
-    if not reason and call.tool is not None and not access.may_use_tool(requester, call.tool):
-        reason = FOR_OTHERS
+    if not reason and call.tool is not None:
+        reason = _why_not_theirs(call, call.tool)
     if not reason and not _may_write(call.approved_by, conversation):
         reason = MAY_NOT_WRITE
     return Decision(verdict=Verdict.REFUSE if reason else Verdict.RUN, reason=reason)
+
+
+def _why_not_theirs(call: ToolCall, tool: Tool) -> str:
+    if not access.may_use_tool(requester_of(call.question.run), tool):
+        return FOR_OTHERS
+    return "" if access.may_use_tool(call.approved_by, tool) else FOR_GROUPS
 
 
 def is_private_to(person: User | None, conversation: Conversation) -> bool:
@@ -117,7 +132,10 @@ def _standing(choice: ToolChoice | None, conversation: Conversation, tool: Tool)
     if choice is None or not choice.is_allowed:
         return None if choice is None else False
     is_same = choice.definition_digest == call_digest(tool)
-    return True if is_same and _may_write(choice.chosen_by, conversation) else None
+    is_entitled = _may_write(choice.chosen_by, conversation) and access.may_use_tool(
+        choice.chosen_by, tool
+    )
+    return True if is_same and is_entitled else None
 
 
 def _may_write(person: User | None, conversation: Conversation) -> bool:

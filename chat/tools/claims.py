@@ -30,10 +30,10 @@ from chat.models import (
     ToolKind,
 )
 from chat.questions import actions as questions
+from chat.runs.tool_call_metrics import count_call
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.tools import checks
 from chat.tools.call_addresses import address_of
-from chat.tools.call_metrics import count_call
 from chat.tools.call_rows import (
     HELD,
     held_by,

@@ -31,9 +31,9 @@ from chat.models import (
     ToolCall,
 )
 from chat.questions import actions as questions
+from chat.runs.tool_call_metrics import count_call
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.search.sources import index
-from chat.tools.call_metrics import count_call
 from chat.tools.call_rows import held_by, lock_conversation, read_call, withdraw_input
 from chat.tools.inputs import TooOften, store_inputs
 from chat.tools.kinds import CallFailed, CallOutput, InputNeeded, OutputFile

@@ -27,12 +27,12 @@ from chat.models import (
 from chat.questions.actions import go_on_by_itself
 from chat.result.deferred_tools import SEARCH_TOOLS, has_deferred
 from chat.runs.outcomes import OutcomeStep, show_change
+from chat.runs.tool_call_metrics import count_call
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.tools import checks
-from chat.tools.call_metrics import count_call
 from chat.tools.definitions import call_digest
 from chat.tools.rules import Verdict
-from chat.tools.tool_search import search_tools
+from chat.tools.tool_search import ToolIndex
 
 TOO_MANY = gettext_noop(
     "This answer has called tools many times by itself. Approve the call if it should go on."
@@ -41,6 +41,11 @@ TOO_MANY = gettext_noop(
 
 # The kind of a call of `search_tools`.
 FIND_KIND = "find"
+# Searches of one response.
+MOST_SEARCHES = 10
+TOO_MANY_SEARCHES = gettext_noop(
+    "This response has too many searches for tools. Search with other words in the next one."
+)
 TOO_MANY_REFUSED = gettext_noop(
     "This answer has asked for tools that can’t run too often, so it wasn’t continued."
 )
@@ -81,30 +86,37 @@ def _go_on_after_refusal(run: Run) -> None:
 
 
 def _searches_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
-    """Answers the searches for tools at once: they tell nothing but what this answer may call."""
+    """Answers the searches for tools at once: they tell nothing but what this answer may call. The conversation is
+    locked meanwhile, so only some of one response are made."""
     if not has_deferred(run.tools):
         return []
-    offered = {str(each["name"]) for each in run.tools}
     searches = [each for each in questions if _name_of(each) == SEARCH_TOOLS]
-    for question in searches:
-        output = search_tools(run.conversation, offered, question.body.get("arguments"))
+    if not searches:
+        return []
+    index = ToolIndex(run.conversation, {str(each["name"]) for each in run.tools})
+    for question in searches[:MOST_SEARCHES]:
+        output = index.search(question.body.get("arguments"))
         question.status = QuestionStatus.ANSWERED
         Question.objects.filter(pk=question.pk, status=QuestionStatus.OPEN).update(
             status=QuestionStatus.ANSWERED,
             answered_at=timezone.now(),
             answer={"output": output, "is_error": False},
         )
+    for question in searches[MOST_SEARCHES:]:
+        question.status = QuestionStatus.DECLINED
     return [_finished_search(question) for question in searches]
 
 
 def _finished_search(question: Question) -> ToolCall:
     body = question.body.get("arguments")
+    is_made = question.status == QuestionStatus.ANSWERED
     return ToolCall(
         question=question,
-        status=CallStatus.DONE,
+        status=CallStatus.DONE if is_made else CallStatus.REFUSED,
         kind=FIND_KIND,
         arguments=body if isinstance(body, dict) else {},
         finished_at=timezone.now(),
+        error="" if is_made else TOO_MANY_SEARCHES,
     )
 
 
@@ -115,6 +127,7 @@ def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
     conversation = run.conversation
     offered = {str(each["name"]) for each in run.tools}
     tools = _tools_named(conversation, (_name_of(question) for question in questions))
+    requester = checks.requester_of(run)
     allowance = _Allowance(run)
     found: list[ToolCall] = []
     for question in questions:
@@ -125,7 +138,7 @@ def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
         if name not in offered:
             decision = checks.Decision(verdict=Verdict.REFUSE, reason=checks.NOT_OFFERED)
         else:
-            decision = checks.decide_now(conversation, tool, run.requested_by)
+            decision = checks.decide_now(conversation, tool, requester)
         if decision.verdict == Verdict.RUN and not allowance.for_one_more():
             decision = checks.Decision(verdict=Verdict.ASK, reason=TOO_MANY)
         found.append(_new_call(question, tool, decision))

@@ -84,9 +84,14 @@ def tool_server(request: HttpRequest, public_id: UUID) -> HttpResponse:
         "lines": shown.lines,
         "shown": shown,
         "read_only": read_only_offers(shown.lines),
-        "people": ServerPeopleForm(server=server) if server.team.groups.exists() else None,
+        "people": ServerPeopleForm(server=server) if _has_people(server) else None,
     }
     return render(request, "tools/server.html", page)
+
+
+def _has_people(server: ToolServer) -> bool:
+    """Returns whether its people can be chosen, or are to be chosen again because their groups are deleted."""
+    return server.is_for_groups or server.team.groups.exists()
 
 
 @sensitive_post_parameters("headers")

@@ -10,8 +10,20 @@ from django.urls import reverse
 from django.utils import timezone
 from lxml import html
 
+from chat.conversations.page_updates import PageReader, render_updates
 from chat.inbox.entries import read_entries
-from chat.models import CallStatus, Question, Team, Tool, User
+from chat.models import (
+    CallStatus,
+    Group,
+    GroupMember,
+    Membership,
+    Question,
+    Team,
+    TeamRole,
+    Tool,
+    ToolServer,
+    User,
+)
 from tests.exports.check import html_of, json_of, markdown_of
 from tests.support.rooms import Patches, Room, text_of, url_of
 from tests.support.tool_calls import end_waiting, http_tool, item, put_call
@@ -215,6 +227,33 @@ def test_card_is_sent_again_in_another_stage_and_only_its_line_with_progress(
     patches = changes(as_bob, room, question, running)
     assert "Half" in patches.text(line)
     assert card not in patches.targets
+
+
+def test_pushed_card_has_its_buttons_only_for_people_of_the_groups(
+    room: Room, tool: Tool, question: Question, bob: User
+) -> None:
+    server = ToolServer.objects.create(
+        team=tool.team, name="Harbor", address="http://h.test", is_for_groups=True
+    )
+    group = Group.objects.create(team=tool.team, name="Pilots")
+    server.groups.add(group)
+    GroupMember.objects.create(group=group, user=bob)
+    Tool.objects.update(server=server)
+    carol = User.objects.create_user("carol@example.org", None, name="Carol")
+    Membership.objects.create(team=tool.team, user=carol, role=TeamRole.MEMBER)
+    shown = {
+        "runs": {question.run.public_id.hex: 1},
+        "asks": {question.public_id.hex: "another"},
+        "open": [question.run.message.public_id.hex],
+        "tools": "another",
+    }
+    state = room.position(question.run.message, **shown)["X-Room-Position"].encode()
+    readers = [PageReader(user.pk, state) for user in (bob, carol)]
+
+    updates = render_updates(room.conversation.public_id, readers)
+
+    button = reverse("call_approve", args=[question.public_id])
+    assert [button in updates[reader].html for reader in readers] == [True, False]
 
 
 def test_running_call_asks_nobody(

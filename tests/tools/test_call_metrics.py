@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from chat.core import metrics
-from chat.models import Conversation, Team, ToolRule, Upstream, User
-from chat.tools import claims, endings
+from chat.models import Conversation, Run, Team, ToolRule, Upstream, User
+from chat.questions import actions as questions
+from chat.runs.tool_calls import stop_calls
+from chat.tools import calls, claims, endings
 from chat.tools.kinds import CallFailed, CallOutput
-from tests.tools.calling import claim, make_tool, waiting_run
+from tests.tools.calling import call_of, claim, lost, make_tool, waiting_run
 
 Capture = Callable[..., AbstractContextManager[Any]]
 ENDINGS = {
@@ -70,3 +72,50 @@ def test_refused_calls_are_counted(
     assert (counted("http", "refused"), counted("none", "refused")) == tuple(
         each + 1 for each in before
     )
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome"),
+    [
+        (lambda user, run: calls.refuse(user, call_of(run)), "refused"),
+        (lambda user, run: calls.give_result(user, call_of(run), "Rain"), "done"),
+        (lambda user, run: questions.go_on_without(user, run), "refused"),
+        (lambda user, run: (calls.approve(user, call_of(run)), stop_calls(user, run)), "failed"),
+    ],
+    ids=["refused", "given a result", "skipped", "stopped"],
+)
+def test_calls_that_people_end_are_counted(
+    alice: User,
+    conversation: Conversation,
+    team: Team,
+    upstream: Upstream,
+    end: Callable[[User, Run], object],
+    outcome: str,
+    django_capture_on_commit_callbacks: Capture,
+) -> None:
+    conversation.tools.add(make_tool(team))
+    run = waiting_run(alice, conversation, upstream, "weather")
+    before = counted("http", outcome)
+
+    with django_capture_on_commit_callbacks(execute=True):
+        end(alice, run)
+
+    assert counted("http", outcome) == before + 1
+
+
+def test_call_that_may_have_run_is_counted_once(
+    alice: User,
+    conversation: Conversation,
+    team: Team,
+    upstream: Upstream,
+    django_capture_on_commit_callbacks: Capture,
+) -> None:
+    conversation.tools.add(make_tool(team, rule=ToolRule.AUTO))
+    run = waiting_run(alice, conversation, upstream, "weather")
+    lost(run)
+    before = counted("http", "done")
+
+    with django_capture_on_commit_callbacks(execute=True):
+        calls.give_result(alice, call_of(run), "Rain")
+
+    assert counted("http", "done") == before

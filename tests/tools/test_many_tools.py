@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from pytest_django import Settings
 
 from chat import events as canonical
@@ -14,16 +16,29 @@ from chat.conversations.actions.messages import definitions_of
 from chat.core.errors import ActionRefused
 from chat.dialects import DIALECTS
 from chat.dialects.base import Prompt, ToolDefinition, UserTurn
-from chat.models import Conversation, Question, Run, Team, Tool, ToolRule, Upstream, User
+from chat.models import (
+    Conversation,
+    Question,
+    Run,
+    Team,
+    Tool,
+    ToolKind,
+    ToolRule,
+    ToolServer,
+    Upstream,
+    User,
+)
 from chat.result import deferred_tools
 from chat.result.deferred_tools import called, first_sentence, shown_call
 from chat.runs import offered_tools
 from chat.runs import runner as runners
 from chat.runs.offered_tools import in_request
-from chat.tools import actions
-from chat.tools.definitions import call_digest
+from chat.runs.segments import read_events
+from chat.tools import actions, outcome, tool_search
+from chat.tools.definitions import call_digest, tool_digest
 from chat.tools.runner import RUN_CALLS
-from chat.tools.tool_search import RESULT_BYTES, search_tools
+from chat.tools.tool_search import RESULT_BYTES, ToolIndex
+from tests.exports.check import markdown_of
 from tests.runs.helpers import text_of, threads, until, until_ended
 from tests.runs.waiting import FUNCTION, asking, call, calling, ended, result_of, saying, wire_call
 from tests.support.remote_host import RemoteHost
@@ -136,6 +151,13 @@ def test_definitions_are_deferred_by_number_and_by_size(
         ("call_tool", {"name": "a", "arguments": ""}, ("a", {})),
         ("call_tool", {"name": "a", "arguments": [1]}, None),
         ("call_tool", {"name": "a", "arguments": "{"}, None),
+        (
+            "call_tool",
+            {"name": "a", "arguments": r'{"x\u0000": "q\u0000"}'},
+            ("a", {"x\u2400": "q\u2400"}),
+        ),
+        ("call_tool", {"name": "a", "arguments": r'{"x": "\ud800"}'}, ("a", {"x": "\ufffd"})),
+        ("call_tool", {"name": "a", "arguments": '{"x":' * 950 + "1" + "}" * 950}, None),
         ("call_tool", {"name": 5, "arguments": {}}, None),
         ("call_tool", {"name": "", "arguments": {}}, None),
         ("call_tool", [], None),
@@ -152,6 +174,21 @@ def test_call_of_another_server_is_shown_as_it_is() -> None:
     assert shown_call("call_tool", given, FUNCTION) == ("a", {"x": 1})
     elsewhere = canonical.ProviderInfo(type="mcp", server_label="x")
     assert shown_call("call_tool", given, elsewhere) == ("call_tool", given)
+
+
+@pytest.mark.parametrize("are_deferred", [True, False])
+def test_export_names_the_tool_only_of_an_answer_with_deferred_ones(
+    alice: User, team: Team, conversation: Conversation, upstream: Upstream, are_deferred: bool
+) -> None:
+    count = 3 if are_deferred else 1
+    switch_on(conversation, *(make_tool(team, name) for name in ("level", "gate", "tide")[:count]))
+    item = wrapped("c1", "level", city="Oslo")
+    ended(asking(alice, conversation, upstream), result_of(item))
+
+    text = markdown_of(alice, conversation)
+
+    assert ("Tool call: level" in text) == are_deferred
+    assert ("Tool call: call\\_tool" in text or "Tool call: call_tool" in text) != are_deferred
 
 
 # --- calls ------------------------------------------------------------------------------------------
@@ -238,6 +275,46 @@ def test_endless_searches_end(
     assert "too often" in Run.objects.get(pk=second.pk).notes[-1]
 
 
+def test_searches_of_one_response_read_names_once_and_few_schemas(
+    alice: User,
+    team: Team,
+    conversation: Conversation,
+    upstream: Upstream,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = ToolServer.objects.create(team=team, name="Harbor", address="http://h.test")
+    tools = [
+        Tool(team=team, server=server, name=f"tool_{n:02}", kind=ToolKind.MCP, rule=ToolRule.AUTO)
+        for n in range(40)
+    ]
+    for tool in tools:
+        tool.seen_digest = tool_digest(tool)
+    tools[1].seen_digest = "another"
+    Tool.objects.bulk_create(tools)
+    switch_on(conversation, *tools)
+    digested: list[str] = []
+
+    def counting(tool: Tool) -> str:
+        digested.append(tool.name)
+        return tool_digest(tool)
+
+    monkeypatch.setattr(tool_search, "tool_digest", counting)
+    searches = [call(f"c{n}", "search_tools", query="tool") for n in range(30)]
+
+    run = many_run(alice, conversation, upstream, *searches)
+
+    made = outcome.MOST_SEARCHES
+    assert statuses(run) == [("answered", "done")] * made + [("declined", "refused")] * (30 - made)
+    follow_up = follow_up_of(run)
+    assert follow_up is not None
+    first, last = follow_up.inputs[0]["output"], follow_up.inputs[-1]["output"]
+    assert [each["name"] for each in json.loads(first)["tools"]] == [
+        f"tool_{n:02}" for n in range(10) if n != 1
+    ]
+    assert outcome.TOO_MANY_SEARCHES in last
+    assert sorted(digested) == [f"tool_{n:02}" for n in range(10)]
+
+
 def test_search_of_a_run_with_definitions_is_an_unknown_name(
     alice: User, team: Team, conversation: Conversation, upstream: Upstream
 ) -> None:
@@ -251,7 +328,7 @@ def test_search_of_a_run_with_definitions_is_an_unknown_name(
 
 
 def found(conversation: Conversation, query: object, *offered: str) -> list[str]:
-    answer = json.loads(search_tools(conversation, offered, {"query": query}))
+    answer = json.loads(ToolIndex(conversation, offered).search({"query": query}))
     return [each["name"] for each in answer["tools"]]
 
 
@@ -278,12 +355,12 @@ def test_result_of_a_search_is_bounded(team: Team, conversation: Conversation) -
     switch_on(conversation, *tools)
     names = [tool.name for tool in tools]
 
-    whole = search_tools(conversation, names, {"query": ""})
-    others = json.loads(search_tools(conversation, names[1:], {"query": "tool"}))
+    whole = ToolIndex(conversation, names).search({"query": ""})
+    others = json.loads(ToolIndex(conversation, names[1:]).search({"query": "tool"}))
 
     assert len(whole) < RESULT_BYTES + 2000
     assert (len(others["tools"]), others["more"]) == (10, 19)
-    assert json.loads(search_tools(conversation, names, None))["tools"][0]["schema"] == {}
+    assert json.loads(ToolIndex(conversation, names).search(None))["tools"][0]["schema"] == {}
 
 
 def test_names_of_the_two_functions_are_taken(alice: User, team: Team) -> None:
@@ -291,6 +368,19 @@ def test_names_of_the_two_functions_are_taken(alice: User, team: Team) -> None:
         with pytest.raises(ActionRefused, match="another name"):
             actions.create_tool(alice, team, name=name, description="", schema="")
     assert messages.DEFINITIONS_BYTES > 0
+
+
+def test_existing_tools_of_these_names_are_renamed(team: Team) -> None:
+    names = ("search_tools", "search_tools_2", "call_tool", "level")
+    tools = [make_tool(team, name) for name in names]
+    migration = import_module("chat.migrations.0042_web_search_and_server_groups")
+
+    migration.rename_reserved(apps, None)
+
+    assert list(Tool.objects.order_by("pk").values_list("name", flat=True)) == [
+        *("search_tools_3", "search_tools_2", "call_tool_2", "level")
+    ]
+    assert len(tools) == 4
 
 
 # --- over a runner ----------------------------------------------------------------------------------
@@ -322,6 +412,9 @@ async def test_answer_finds_a_tool_calls_it_and_goes_on(
         last = await until_ended(await threads.call(follow_up_of, second))
 
     assert text_of(last) == "It is 2.31 m."
+    logs = [await threads.call(read_events, each) for each in (run, second, last)]
+    starts = [event for log in logs for event in log if isinstance(event, canonical.ChatStart)]
+    assert [start.defers_tools for start in starts] == [True] * 3
     assert host.paths == ["/level/Oslo"]
     bodies = [request.body for request in fake.requests if request.method == "POST"]
     for body in bodies:

@@ -32,7 +32,7 @@ BAD_ADDRESS = gettext_noop("This isn’t the address of a web page.")
 TOO_MANY_REDIRECTS = gettext_noop("The page redirects too often.")
 BAD_REDIRECT = gettext_noop("The page redirects to an address that can’t be read.")
 NOT_TEXT = gettext_noop("The page isn’t text but a file of another type: %s")
-TOO_COMPLEX = gettext_noop("The page is too complex to be read.")
+TOO_COMPLEX = gettext_noop("The page is too complicated to be read.")
 AFTER_END = gettext_noop("The page ends before this point.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import msgspec
@@ -15,14 +16,17 @@ from chat.tools.web.readable import ReadablePage
 
 _READER = "chat.tools.web.readable:read_frames"
 _MEGABYTE = 1024 * 1024
-# A page of some megabytes takes a tenth of this time and of this memory.
+# A page of five megabytes of short paragraphs takes most of this time and memory; others take a tenth.
 LIMITS = Limits(
-    memory_bytes=1024 * _MEGABYTE,
-    cpu_seconds=5,
-    wait_seconds=30,
+    memory_bytes=256 * _MEGABYTE,
+    cpu_seconds=3,
+    wait_seconds=8,
     frame_bytes=64 * _MEGABYTE,
     output_bytes=64 * _MEGABYTE,
 )
+# Own threads, so that hostile pages wait for each other and not the rest of the process for them. Their number bounds
+# what all children take.
+_threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="read-page")
 
 
 class Unreadable(Exception):
@@ -36,8 +40,9 @@ class _Canceled(Exception):
 async def read_html(html: str, url: str) -> ReadablePage:
     """The readable text of the page at ``url``. Raises ``Unreadable``. With a cancellation the child ends, too."""
     is_canceled = threading.Event()
+    loop = asyncio.get_running_loop()
     try:
-        return await asyncio.to_thread(_read, html, url, is_canceled)
+        return await loop.run_in_executor(_threads, _read, html, url, is_canceled)
     except (ChildKilled, Refused):
         raise Unreadable from None
     finally:

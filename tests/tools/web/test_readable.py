@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 
+from chat.core.isolation.parent import ChildKilled
+from chat.tools.web import reader
 from chat.tools.web.readable import readable
 from chat.tools.web.reader import Unreadable, read_html
 
@@ -46,6 +51,33 @@ async def test_html_is_read_in_a_process_of_its_own() -> None:
     page = await read_html(PAGE, "https://rivers.example/p/")
 
     assert page == readable(PAGE, "https://rivers.example/p/")
+
+
+async def test_pages_wait_for_each_other_and_nothing_waits_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    may_end = threading.Event()
+    at_once: list[str] = []
+
+    def endless(name: str, file: object, order: bytes, **_: object) -> None:
+        at_once.append(order.decode())
+        may_end.wait(60)
+        raise ChildKilled("time", reader.LIMITS)
+
+    monkeypatch.setattr(reader, "read_in_child", endless)
+    pages = [asyncio.create_task(read_html("<p>x", f"https://a.example/{n}")) for n in range(40)]
+    while not at_once:
+        await asyncio.sleep(0.01)
+
+    # All threads of the loop's own executor are there for others.
+    everyone = threading.Barrier(2)
+    await asyncio.gather(*(asyncio.to_thread(everyone.wait, 30) for _ in range(2)))
+    assert len(at_once) <= 2
+    may_end.set()
+    outcomes = await asyncio.gather(*pages, return_exceptions=True)
+
+    assert all(isinstance(outcome, Unreadable) for outcome in outcomes)
+    assert len(at_once) == 40
 
 
 @pytest.mark.slow

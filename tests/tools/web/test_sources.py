@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import msgspec
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from chat import events as canonical
-from chat.models import Team, ToolRule, User
+from chat.models import Conversation, Team, ToolRule, Upstream, User
 from chat.runs import runner as runners
+from chat.runs.resume import read_inputs, sources_of
 from chat.tools.runner import RUN_CALLS
 from chat.tools.web.actions import WebSearchValues, set_web_search, web_tools
 from tests.runs.helpers import text_of, threads, until, until_ended
-from tests.runs.waiting import calling, saying, whole, wire_call
+from tests.runs.waiting import call, calling, ended, result_of, saying, whole, wire_call
 from tests.support.remote_host import RemoteHost
 from tests.support.run_fixtures import MakeRun, StartRunner
 from tests.support.upstream.fake import FakeUpstream
-from tests.tools.calling import follow_up_of
+from tests.tools.calling import follow_up_of, give_result, make_tool, waiting_run
 
 PAGES = ["https://a.example/elbe", "https://b.example/elbe"]
 
@@ -63,3 +67,30 @@ async def test_results_are_the_sources_of_the_text_that_follows(
         ("Elbe 1", PAGES[1]),
     ]
     assert [each.kind for each in message.citations] == ["web", "web"]
+
+
+def test_sources_are_read_back_to_the_last_text_only(
+    alice: User, team: Team, conversation: Conversation, upstream: Upstream
+) -> None:
+    conversation.tools.add(make_tool(team, rule=ToolRule.AUTO))
+    runs = [waiting_run(alice, conversation, upstream, "weather")]
+    for number, text in enumerate(("", "I know more.", "", "")):
+        follow_up = give_result(runs[-1])
+        (settled,) = read_inputs(follow_up)
+        source = canonical.Citation(kind="web", title="x", url=f"https://a.example/{number}")
+        settled = msgspec.structs.replace(settled, sources=(source,))
+        follow_up.inputs = msgspec.to_builtins([settled])
+        follow_up.save(update_fields=["inputs"])
+        said = [canonical.MessageItem(content=text)] if text else []
+        runs.append(ended(follow_up, result_of(*said, call("c1", "weather", city="Oslo"))))
+
+    with CaptureQueriesContext(connection) as queries:
+        found = sources_of(runs[-1])
+
+    assert [each.url for each in found] == ["https://a.example/2", "https://a.example/3"]
+    assert len(queries) == 2
+    assert [each.url for each in sources_of(runs[2])] == [
+        "https://a.example/0",
+        "https://a.example/1",
+    ]
+    assert sources_of(runs[0]) == ()
