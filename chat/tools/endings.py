@@ -34,7 +34,13 @@ from chat.questions import actions as questions
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.search.sources import index
 from chat.tools.call_metrics import count_call
-from chat.tools.call_rows import held_by, lock_conversation, read_call, withdraw_input
+from chat.tools.call_rows import (
+    end_deleted,
+    held_by,
+    lock_conversation,
+    read_call,
+    withdraw_input,
+)
 from chat.tools.inputs import TooOften, store_inputs
 from chat.tools.kinds import CallFailed, CallOutput, InputNeeded, OutputFile
 from chat.tools.mcp.listing import clean_json
@@ -138,7 +144,7 @@ def _settle(
     if call is None:
         return False
     with transaction.atomic():
-        if not lock_conversation(pk):
+        if not lock_conversation(pk) or end_deleted(call, claim):
             return False
         now = timezone.now()
         ended = held_by(pk, claim).update(finished_at=now, claim=None, runner=None, **values)
@@ -168,7 +174,7 @@ def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
     if call is None:
         return False
     with transaction.atomic():
-        if not lock_conversation(pk):
+        if not lock_conversation(pk) or end_deleted(call, claim):
             return False
         asked = held_by(pk, claim).update(
             status=CallStatus.UNKNOWN,
@@ -176,6 +182,7 @@ def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
             claim=None,
             runner=None,
             error=sentence,
+            sealed_state="",
         )
         if asked:
             count_call(call, CallStatus.UNKNOWN)
