@@ -165,6 +165,7 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
             raise CallFailed(refusal, may_have_run=True)
         address, continuation = address_of(call), _continuation_of(call)
     except CallFailed as failed:
+        failed.may_have_run = failed.may_have_run or is_task
         end_call(pk, token, failed)
         return None
     logger.info("tool_call.claimed call=%d kind=%s attempt=%d", pk, call.kind, call.attempt + 1)

@@ -126,9 +126,11 @@ def _store_files(call: ToolCall, files: Sequence[_NewFile]) -> None:
 def _end_failed(pk: int, claim: UUID, failed: CallFailed) -> bool:
     sentence = str(failed)
     if failed.may_have_run and not may_repeat(pk):
-        return ask_people(pk, claim, sentence)
+        return ask_people(pk, claim, sentence, leaves_task=failed.leaves_task)
     reply: JsonObject = {"output": sentence, "is_error": True}
     values = {"status": CallStatus.FAILED, "error": sentence, "sealed_state": ""}
+    if failed.leaves_task:
+        values["sealed_task"] = ""
     return _settle(pk, claim, reply, values)
 
 
@@ -168,8 +170,8 @@ def ask_for_input(pk: int, claim: UUID, needed: InputNeeded) -> bool:
         return _end_failed(pk, claim, CallFailed(str(error)))
 
 
-def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
-    """The call may have run, and nobody knows what it has done."""
+def ask_people(pk: int, claim: UUID, sentence: str, *, leaves_task: bool = False) -> bool:
+    """The call may have run, and nobody knows what it has done. Its task is canceled, unless it may have the result."""
     call = read_call(pk)
     if call is None:
         return False
@@ -183,6 +185,7 @@ def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
             runner=None,
             error=sentence,
             sealed_state="",
+            **({"sealed_task": ""} if leaves_task else {}),
         )
         if asked:
             count_call(call, CallStatus.UNKNOWN)

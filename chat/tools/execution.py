@@ -16,11 +16,13 @@ PROGRESS_CHARACTERS = 200
 
 @dataclass(slots=True, kw_only=True)
 class Execution:
-    """A call and its task. ``is_sent``: it may have run. ``waiting`` are the requests that the open call waits for, and
+    """A call and its task. ``is_sent``: it may have run. ``is_task_silent``: the server has not answered the
+    last question about the task of the call. ``waiting`` are the requests that the open call waits for, and
     ``limit`` its time, which stands still meanwhile."""
 
     call: ClaimedCall
     is_sent: bool = False
+    is_task_silent: bool = False
     progress: JsonObject = field(default_factory=dict)
     is_progress_new: bool = False
     limit: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
@@ -37,6 +39,9 @@ class Execution:
     def resume(self) -> None:
         if not self.waiting and not self.limit.expired():
             self.limit.reschedule(asyncio.get_running_loop().time() + self._left_seconds)
+
+    def heard(self, has_answered: bool) -> None:
+        self.is_task_silent = not has_answered
 
     def report(self, progress: JsonObject) -> None:
         bounded = bounded_progress(progress)

@@ -174,7 +174,9 @@ class ToolRunner:
             async with execution.limit:
                 return await executor(request)
         except TimeoutError:
-            return CallFailed(TOO_SLOW, may_have_run=execution.is_sent)
+            return CallFailed(
+                TOO_SLOW, may_have_run=execution.is_sent, leaves_task=execution.is_task_silent
+            )
         except CallFailed as failed:
             return failed
         except CallDropped:
@@ -212,6 +214,7 @@ class ToolRunner:
             store_task=store_task,
             ask=ask,
             continuation=call.continuation,
+            heard=execution.heard,
         )
 
     async def _store_task(self, call: ClaimedCall, task: str) -> bool:

@@ -371,6 +371,21 @@ async def test_task_that_takes_too_long_is_canceled_and_people_decide(
     assert server.calls == 1
 
 
+async def test_task_that_nobody_could_ask_about_is_not_canceled(
+    begin: Begin, settings: Settings
+) -> None:
+    settings.TOOL_CALL_SECONDS = 1
+    down = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+    async with TaskServer({"raw": down}) as server:
+        run = await begin(server.url, ("any", {}))
+        await until(lambda: statuses(run) == [("open", "unknown")])
+        has_work = await threads.call(claims.has_work)
+
+    assert not has_work
+    assert "tasks/cancel" not in server.methods
+    assert server.methods.count("tasks/get") > 1
+
+
 async def test_task_asks_people_without_a_runner_and_goes_on(begin: Begin, alice: User) -> None:
     berth = elicitation("Which berth?", pier={"type": "string"})
     async with TaskServer(working(), asking(k1=berth)) as server:
