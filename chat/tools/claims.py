@@ -81,6 +81,8 @@ class ClaimedCall:
     address: Address = field(repr=False)
     continuation: Continuation = field(repr=False)
     seconds: float
+    # The key of the person whose message the answer is about.
+    person: int | None = None
 
 
 # --- claiming --------------------------------------------------------------------------------------
@@ -177,6 +179,7 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
         address=address,
         continuation=continuation,
         seconds=_seconds_left(call),
+        person=call.question.run.requested_by_id,
     )
 
 

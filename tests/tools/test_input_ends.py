@@ -25,7 +25,7 @@ from chat.models import (
     ToolServer,
     User,
 )
-from chat.tools import calls, claims, endings, inputs, left_tasks
+from chat.tools import calls, claims, endings, inputs, left_tasks, open_replies
 from chat.tools.kinds import AskedInput, CallOutput, InputNeeded
 from tests.tools.calling import call_of, claim, follow_up_of, sent, statuses
 
@@ -113,6 +113,24 @@ def test_held_call_of_a_deleted_conversation_ends(
 
     assert is_over(run)
     assert not claims.has_work()
+
+
+@pytest.mark.parametrize("is_off", [False, True])
+def test_answer_goes_to_an_open_call_that_may_still_be_made(
+    open_call: ToolCall, run: Run, is_off: bool
+) -> None:
+    row = ToolInput.objects.get()
+    ToolInput.objects.update(status=InputStatus.ACCEPTED, content={"pier": "north"})
+    if is_off:
+        Tool.objects.update(rule="off")
+
+    reply = open_replies.replies_to([row.pk])[row.pk]
+
+    assert (reply.action, reply.content) == (
+        ("cancel", {}) if is_off else ("accept", {"pier": "north"})
+    )
+    assert bool(claims.still_held({open_call.pk: open_call.claim})) != is_off
+    assert call_of(run).status == (CallStatus.UNKNOWN if is_off else CallStatus.INPUT)
 
 
 def test_queued_call_of_a_deleted_conversation_ends(run: Run, alice: User) -> None:
