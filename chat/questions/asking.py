@@ -51,7 +51,7 @@ def settle(result: canonical.Result, questions: Iterable[Question]) -> list[Sett
 
 
 def _read_inputs(questions: Iterable[Question]) -> None:
-    """What all calls have asked: one query, and none if nothing was asked."""
+    """Reads the requests of all calls: one query, and none if nothing was asked."""
     calls: list[ToolCall | None] = [getattr(row, "tool_call", None) for row in questions]
     asking = [call for call in calls if call is not None and call.rounds]
     inputs = ToolInput.objects.select_related("answered_by")

@@ -35,7 +35,7 @@ def _end_refused(pk: int) -> bool:
         return True
     decision = checks.decide_at_call(call)
     if decision.verdict != Verdict.REFUSE:
-        # What was approved, or ran by itself, needs no other approval.
+        # A call that was approved, or ran by itself, needs no other approval.
         return False
     endings.end_call(pk, call.claim, CallFailed(decision.reason, may_have_run=True))
     return True

@@ -58,7 +58,7 @@ def _text(value: object) -> object:
     return value if isinstance(value, str) else None
 
 
-# What only helps is ignored if it isn't valid, so that no task is lost with it.
+# Members that only help are ignored if they aren't valid, so that no task is lost with them.
 _Milliseconds = Annotated[float | None, BeforeValidator(_number)]
 _Message = Annotated[str | None, BeforeValidator(_text)]
 
