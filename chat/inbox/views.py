@@ -23,7 +23,7 @@ from chat.inbox.entries import Entry, entries_of, mark_all_read
 from chat.inbox.forms import NotificationForm, muted_kinds, notified_kinds
 from chat.models import Question, Run, User
 from chat.models.run import model_label
-from chat.questions.card_reading import card_of, with_calls
+from chat.questions.card_reading import cards_of, with_calls
 from chat.questions.question_cards import QuestionCard
 from chat.web.decorators import login_required
 
@@ -190,8 +190,8 @@ def _lines(questions: QuerySet[Question]) -> Sequence[Line]:
     return [
         Line(
             question=question,
-            asked=card_of(question),
+            asked=card,
             open_count=of_run[question.run_id],
         )
-        for question in found
+        for question, card in zip(found, cards_of(found), strict=True)
     ]

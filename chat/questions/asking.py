@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
+from django.db.models import Prefetch, prefetch_related_objects
 
 from chat import events as canonical
 from chat.events import Citation, JsonObject, Result, ToolCallItem, ToolExecution
@@ -19,6 +20,7 @@ from chat.models import (
     Run,
     RunStatus,
     ToolCall,
+    ToolInput,
 )
 from chat.result.deferred_tools import called, has_deferred
 from chat.result.merge import waiting_calls
@@ -36,6 +38,7 @@ def settle(result: canonical.Result, questions: Iterable[Question]) -> list[Sett
     """The inputs of a follow-up run: everything that the run waited for, with its outcome. A call
     without a row (it could not be stored) counts as not run."""
     rows = {(row.kind, row.position): row for row in questions}
+    _read_inputs(rows.values())
     calls = [
         _settled_call(position, rows.get((QuestionKind.TOOL, position)))
         for position, _ in waiting_calls(result)
@@ -45,6 +48,14 @@ def settle(result: canonical.Result, questions: Iterable[Question]) -> list[Sett
         for position, ask in enumerate(result.ext.asks)
     ]
     return [*calls, *asks]
+
+
+def _read_inputs(questions: Iterable[Question]) -> None:
+    """Reads the requests of all calls: one query, and none if nothing was asked."""
+    calls: list[ToolCall | None] = [getattr(row, "tool_call", None) for row in questions]
+    asking = [call for call in calls if call is not None and call.rounds]
+    inputs = ToolInput.objects.select_related("answered_by")
+    prefetch_related_objects(asking, Prefetch("inputs", queryset=inputs))
 
 
 def kind_of(ask: canonical.JsonObject) -> Literal["ask", "approval"]:
@@ -126,7 +137,7 @@ def _inputs_of(call: ToolCall) -> list[canonical.ToolInput]:
             answered_by=str(row.answered_by) if row.answered_by else "",
             answered_at=_iso(row.answered_at),
         )
-        for row in call.inputs.select_related("answered_by")
+        for row in call.inputs.all()
     ]
 
 

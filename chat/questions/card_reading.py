@@ -29,6 +29,13 @@ def card_of(question: Question) -> QuestionCard:
     return ToolCallCard(question=question) if has_call else QuestionCard(question=question)
 
 
+def cards_of(questions: Iterable[Question]) -> list[QuestionCard]:
+    """The cards of questions that `with_calls` has read, with what their tools have asked: one query for all."""
+    cards = [card_of(question) for question in questions]
+    _read_inputs(card for card in cards if isinstance(card, ToolCallCard))
+    return cards
+
+
 def with_calls(questions: QuerySet[Question]) -> QuerySet[Question]:
     """The questions with what `card_of` needs."""
     return questions.select_related(*WITH_CALL)
@@ -44,10 +51,9 @@ def cards_by_run(runs: Iterable[Run]) -> dict[int, tuple[QuestionCard, ...]]:
     rows = with_calls(rows.select_related("claimed_by", "answered_by", "conversation", "run"))
     rows = access.with_audience(rows).defer("run__result")
     questions = list(rows.order_by("run", "position", "pk"))
-    cards = [card_of(question) for question in questions]
+    cards = cards_of(questions)
     # No call of an imported conversation was run here.
     name_answerers(card.question for card in cards if card.tool_call is None)
-    _read_inputs(card for card in cards if isinstance(card, ToolCallCard))
     asked: dict[int, list[QuestionCard]] = {}
     for card in cards:
         asked.setdefault(card.question.run_id, []).append(card)

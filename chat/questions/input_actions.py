@@ -17,6 +17,7 @@ from chat.events import JsonObject
 from chat.models import (
     AuditEvent,
     CallStatus,
+    InputSource,
     InputStatus,
     Question,
     QuestionStatus,
@@ -25,7 +26,7 @@ from chat.models import (
     ToolInput,
     User,
 )
-from chat.questions.actions import changed_room, free_for, publish_run, why_not
+from chat.questions.actions import changed_room, free_for, publish_run, refuse, why_not
 from chat.runs.tool_calls import TOOL_CALLS
 
 # Bytes of all values of a form.
@@ -72,8 +73,22 @@ def answer(user: User, call: ToolCall, asked: ToolInput, action: str, content: J
             _check_same(user, asked, status, values)
             return
         _audit(user, call, status)
+        if asked.source == InputSource.REFUSAL and status != InputStatus.ACCEPTED:
+            _refuse(user, question)
+            return
         _go_on(question, asked)
         publish_run(question.run, revision)
+
+
+def _refuse(user: User, question: Question) -> None:
+    """Ends a call that its server makes only after somebody has opened an address. It was refused, so it has not run, and
+    making it again would ask the same."""
+    call = ToolCall.objects.filter(question=question, status=CallStatus.INPUT)
+    open_inputs = ToolInput.objects.filter(call__question=question, status=InputStatus.OPEN)
+    open_inputs.update(status=InputStatus.EXPIRED)
+    over = {"finished_at": timezone.now(), "claim": None, "runner": None, "sealed_state": ""}
+    call.update(status=CallStatus.REFUSED, **over)
+    refuse(user, question)
 
 
 def _go_on(question: Question, asked: ToolInput) -> None:

@@ -15,15 +15,17 @@ from chat.core import notify
 from chat.models import (
     OPEN_STATUSES,
     CallStatus,
+    InputStatus,
     Message,
     Question,
     QuestionStatus,
     Run,
     RunStatus,
     ToolCall,
+    ToolInput,
     User,
 )
-from chat.models.question import WAITS_FOR_PERSON
+from chat.models.question import UNSETTLED_STATUSES, WAITS_FOR_PERSON
 from chat.models.run import LIVE_STATUSES
 from chat.runs.tool_call_metrics import count_call
 
@@ -58,6 +60,19 @@ def running_questions() -> QuerySet[Question]:
     return Question.objects.filter(status=QuestionStatus.RUNNING)
 
 
+def stoppable_questions() -> QuerySet[Question]:
+    """The questions whose calls are queued or running, or ask people for input: a runner may hold such a call, and its
+    server may have a task for it."""
+    asks = Q(status__in=OPEN_STATUSES, tool_call__status=CallStatus.INPUT)
+    return Question.objects.filter(Q(status=QuestionStatus.RUNNING) | asks)
+
+
+def is_stoppable_run() -> Q:
+    """The condition that `chat.conversations.actions.conversation.stop_run` has something to end: the run is live, or a
+    call of it asks people for input."""
+    return Q(status__in=LIVE_STATUSES) | Q(Exists(stoppable_questions().filter(run=OuterRef("pk"))))
+
+
 def is_live_run() -> Q:
     """The condition that a run is queued or executed, or that its tools run."""
     return Q(status__in=LIVE_STATUSES) | Q(Exists(running_questions().filter(run=OuterRef("pk"))))
@@ -88,7 +103,7 @@ def _is_any_live(runs: QuerySet[Run], running: QuerySet[Question]) -> Q:
 def stop_calls(user: User | None, run: Run) -> bool:
     """Ends the calls that the answer of the run waits for, and returns whether there were any. The answer
     doesn't continue by itself then. The runner drops a call that it no longer owns."""
-    waiting = running_questions().filter(run__message=run.message_id)
+    waiting = stoppable_questions().filter(run__message=run.message_id)
     if not waiting.exists():
         return False
     with transaction.atomic():
@@ -108,11 +123,25 @@ def _stop_call(user: User | None, question: Question) -> None:
     calls = ToolCall.objects.filter(question=question)
     is_harmless = calls.filter(Q(sent_at__isnull=True) | Q(tool__is_read_only=True)).exists()
     reason = STOPPED if is_harmless else STOPPED_LATE
+    end_for_nobody(question.pk, reason, user)
+
+
+def end_for_nobody(question: int, reason: str, user: User | None = None) -> None:
+    """Ends a call and what it asks without a result, and without going on with the answer. Call it in the transaction
+    that has locked the conversation."""
     now = timezone.now()
-    Question.objects.filter(pk=question.pk, status=QuestionStatus.RUNNING).update(
-        status=QuestionStatus.EXPIRED, answered_by=user, answered_at=now, answer={"reason": reason}
+    Question.objects.filter(pk=question, status__in=UNSETTLED_STATUSES).update(
+        status=QuestionStatus.EXPIRED,
+        claimed_by=None,
+        claimed_at=None,
+        answered_by=user,
+        answered_at=now,
+        answer={"reason": reason},
     )
+    calls = ToolCall.objects.filter(question=question)
     for call in calls:
         count_call(call, CallStatus.FAILED)
+    asked = ToolInput.objects.filter(call__question=question, status=InputStatus.OPEN)
+    asked.update(status=InputStatus.EXPIRED)
     ended = {"claim": None, "runner": None, "finished_at": now, "sealed_state": ""}
     calls.update(status=CallStatus.FAILED, error=reason, **ended)

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
+from chat.core.notify import publish_after_commit
 from chat.models import (
     OPEN_STATUSES,
     CallStatus,
@@ -16,6 +17,8 @@ from chat.models import (
     ToolCall,
     ToolInput,
 )
+from chat.runs.tool_calls import TOOL_CALLS, end_for_nobody
+from chat.tools.checks import DELETED
 
 
 def read_call(pk: int) -> ToolCall | None:
@@ -45,6 +48,19 @@ def held_by(pk: int, claim: UUID) -> QuerySet[ToolCall]:
 
 # Calls that a runner holds: an open one that waits for input has a claim, too.
 HELD = (CallStatus.RUNNING, CallStatus.INPUT)
+
+
+def end_deleted(call: ToolCall, claim: UUID) -> bool:
+    """Ends a held call of a deleted conversation, which nobody reads and nobody can be asked in. False if the conversation
+    is there. Call it in the transaction that has locked the conversation."""
+    rooms = Conversation.objects.filter(pk=call.question.conversation_id)
+    if not rooms.filter(deleted_at__isnull=False).exists():
+        return False
+    if held_by(call.pk, claim).exists():
+        end_for_nobody(call.question_id, DELETED)
+        # Its task, if it has one, is canceled.
+        publish_after_commit(TOOL_CALLS)
+    return True
 
 
 def withdraw_input(call: ToolCall) -> None:

@@ -36,6 +36,7 @@ from chat.tools import checks
 from chat.tools.call_addresses import address_of
 from chat.tools.call_rows import (
     HELD,
+    end_deleted,
     held_by,
     lock_conversation,
     read_call,
@@ -44,13 +45,15 @@ from chat.tools.call_rows import (
 from chat.tools.endings import ask_people, end_call, may_repeat
 from chat.tools.inputs import continuation_of
 from chat.tools.kinds import Address, CallFailed, Continuation
-from chat.tools.left_tasks import left_tasks
+from chat.tools.left_tasks import HAS_LEFT_TASK
 from chat.tools.rules import Verdict
 
 logger = logging.getLogger(__name__)
 
 # Queued calls that one look at the queue reads.
 MOST_QUEUED = 500
+# Each runner that takes up a task may ask about it so long, however long nobody did: the server may have its result.
+LEAST_TASK_SECONDS = 30.0
 # A call that loses its runner so often before it was sent, or that may be repeated, fails.
 MOST_ATTEMPTS = 5
 
@@ -78,6 +81,8 @@ class ClaimedCall:
     address: Address = field(repr=False)
     continuation: Continuation = field(repr=False)
     seconds: float
+    # The key of the person whose message the answer is about.
+    person: int | None = None
 
 
 # --- claiming --------------------------------------------------------------------------------------
@@ -152,6 +157,8 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
             attempt=F("attempt") + 1,
         )
         is_task = bool(call.sealed_task)
+        if claimed and end_deleted(call, token):
+            return None
         if not claimed or not (is_task or _is_allowed_still(call)):
             return None
         refusal = _why_not_continued(call) if is_task else ""
@@ -160,6 +167,7 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
             raise CallFailed(refusal, may_have_run=True)
         address, continuation = address_of(call), _continuation_of(call)
     except CallFailed as failed:
+        failed.may_have_run = failed.may_have_run or is_task
         end_call(pk, token, failed)
         return None
     logger.info("tool_call.claimed call=%d kind=%s attempt=%d", pk, call.kind, call.attempt + 1)
@@ -171,6 +179,7 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
         address=address,
         continuation=continuation,
         seconds=_seconds_left(call),
+        person=call.question.run.requested_by_id,
     )
 
 
@@ -189,11 +198,11 @@ def _continuation_of(call: ToolCall) -> Continuation:
 
 
 def _seconds_left(call: ToolCall) -> float:
-    """A task has the time of one call, whichever runner asks about it."""
+    """A task has the time of one call, whichever runner asks about it, and time enough to ask once."""
     seconds = float(settings.TOOL_CALL_SECONDS)
     if not call.sealed_task or call.sent_at is None:
         return seconds
-    return max(0.0, seconds - (timezone.now() - call.sent_at).total_seconds())
+    return max(LEAST_TASK_SECONDS, seconds - (timezone.now() - call.sent_at).total_seconds())
 
 
 def _has_place(call: ToolCall) -> bool:
@@ -214,7 +223,8 @@ def _is_allowed_still(call: ToolCall) -> bool:
         mine.update(status=CallStatus.APPROVAL, **ended)
         questions.reopen_running(call.question)
     else:
-        mine.update(status=CallStatus.REFUSED, finished_at=timezone.now(), **ended)
+        over = {"finished_at": timezone.now(), "sealed_state": ""}
+        mine.update(status=CallStatus.REFUSED, **over, **ended)
         count_call(call, CallStatus.REFUSED)
         reply = {"reason": decision.reason}
         questions.settle_running(call.question, QuestionStatus.DECLINED, reply)
@@ -234,7 +244,7 @@ def mark_sent(pk: int, claim: UUID) -> bool:
         if call is None:
             return False
         held = held_by(pk, claim).filter(sent_at__isnull=True)
-        if not held.exists() or not _is_allowed_still(call):
+        if end_deleted(call, claim) or not held.exists() or not _is_allowed_still(call):
             return False
         return bool(held.update(sent_at=timezone.now()))
 
@@ -284,7 +294,7 @@ def _held() -> QuerySet[ToolCall]:
 def give_back(pk: int, claim: UUID | None) -> None:
     """Queues a call of a runner again if it was not sent, may be sent twice, or is done by a task; otherwise people
     decide."""
-    call = _held().filter(pk=pk, claim=claim).first()
+    call = _held().select_related("question").filter(pk=pk, claim=claim).first()
     if call is None or claim is None:
         return
     if call.sent_at is not None and not call.sealed_task and not may_repeat(pk):
@@ -297,7 +307,7 @@ def give_back(pk: int, claim: UUID | None) -> None:
 
 def _queue_again(call: ToolCall, claim: UUID) -> None:
     with transaction.atomic():
-        if not lock_conversation(call.pk):
+        if not lock_conversation(call.pk) or end_deleted(call, claim):
             return
         same = held_by(call.pk, claim).filter(sealed_task=call.sealed_task)
         same = same.filter(sent_at=call.sent_at) if call.sent_at else same.filter(sent_at=None)
@@ -330,7 +340,8 @@ def settle_restored() -> int:
 
 def has_work() -> bool:
     """Returns whether any call is queued or held by a runner, or has left a task to be canceled."""
-    return ToolCall.objects.filter(_is_busy()).exists() or left_tasks().exists()
+    # One statement: idle runners ask it all the time.
+    return ToolCall.objects.filter(_is_busy() | HAS_LEFT_TASK).exists()
 
 
 def _is_busy() -> Q:

@@ -34,7 +34,13 @@ from chat.questions import actions as questions
 from chat.runs.tool_call_metrics import count_call
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.search.sources import index
-from chat.tools.call_rows import held_by, lock_conversation, read_call, withdraw_input
+from chat.tools.call_rows import (
+    end_deleted,
+    held_by,
+    lock_conversation,
+    read_call,
+    withdraw_input,
+)
 from chat.tools.inputs import TooOften, store_inputs
 from chat.tools.kinds import CallFailed, CallOutput, InputNeeded, OutputFile
 from chat.tools.mcp.listing import clean_json
@@ -120,9 +126,11 @@ def _store_files(call: ToolCall, files: Sequence[_NewFile]) -> None:
 def _end_failed(pk: int, claim: UUID, failed: CallFailed) -> bool:
     sentence = str(failed)
     if failed.may_have_run and not may_repeat(pk):
-        return ask_people(pk, claim, sentence)
+        return ask_people(pk, claim, sentence, leaves_task=failed.leaves_task)
     reply: JsonObject = {"output": sentence, "is_error": True}
     values = {"status": CallStatus.FAILED, "error": sentence, "sealed_state": ""}
+    if failed.leaves_task:
+        values["sealed_task"] = ""
     return _settle(pk, claim, reply, values)
 
 
@@ -138,7 +146,7 @@ def _settle(
     if call is None:
         return False
     with transaction.atomic():
-        if not lock_conversation(pk):
+        if not lock_conversation(pk) or end_deleted(call, claim):
             return False
         now = timezone.now()
         ended = held_by(pk, claim).update(finished_at=now, claim=None, runner=None, **values)
@@ -162,13 +170,13 @@ def ask_for_input(pk: int, claim: UUID, needed: InputNeeded) -> bool:
         return _end_failed(pk, claim, CallFailed(str(error)))
 
 
-def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
-    """The call may have run, and nobody knows what it has done."""
+def ask_people(pk: int, claim: UUID, sentence: str, *, leaves_task: bool = False) -> bool:
+    """The call may have run, and nobody knows what it has done. Its task is canceled, unless it may have the result."""
     call = read_call(pk)
     if call is None:
         return False
     with transaction.atomic():
-        if not lock_conversation(pk):
+        if not lock_conversation(pk) or end_deleted(call, claim):
             return False
         asked = held_by(pk, claim).update(
             status=CallStatus.UNKNOWN,
@@ -176,6 +184,8 @@ def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
             claim=None,
             runner=None,
             error=sentence,
+            sealed_state="",
+            **({"sealed_task": ""} if leaves_task else {}),
         )
         if asked:
             count_call(call, CallStatus.UNKNOWN)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from django.conf import settings
+
 from chat.core.text import clean
 from chat.events import JsonObject
 from chat.tools.claims import ClaimedCall
@@ -14,29 +16,61 @@ from chat.tools.kinds import InputReply
 PROGRESS_CHARACTERS = 200
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Execution:
-    """A call and its task. ``is_sent``: it may have run. ``waiting`` are the requests that the open call waits for, and
+    """A call and its task. ``is_sent``: it may have run. ``is_task_silent``: the server has not answered the
+    last question about the task of the call. ``waiting`` are the requests that the open call waits for, and
     ``limit`` its time, which stands still meanwhile."""
 
     call: ClaimedCall
     is_sent: bool = False
+    is_task_silent: bool = False
     progress: JsonObject = field(default_factory=dict)
     is_progress_new: bool = False
     limit: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
     waiting: dict[int, asyncio.Future[InputReply]] = field(default_factory=dict)
+    # Requests so far, also those that were refused unseen.
+    asked: int = 0
     _left_seconds: float = 0.0
+    # For how long the call has waited for people, and since when it does now, by the clock of the event loop.
+    _waited_seconds: float = 0.0
+    _waits_since: float = 0.0
+    _pauses: int = 0
+
+    def input_seconds_left(self) -> float:
+        """For how long the call may still wait for people: all its requests share one time."""
+        waited = self._waited_seconds
+        if self.waits:
+            waited += asyncio.get_running_loop().time() - self._waits_since
+        return float(settings.TOOL_INPUT_SECONDS) - waited
+
+    @property
+    def waits(self) -> bool:
+        """True while people are asked, or are about to be."""
+        return self._pauses > 0
 
     def pause(self) -> None:
-        """The call waits for people."""
+        """The call waits for people, until ``resume`` was called as often."""
+        self._pauses += 1
+        now = asyncio.get_running_loop().time()
+        if self._pauses == 1:
+            self._waits_since = now
         when = self.limit.when()
         if when is not None:
-            self._left_seconds = when - asyncio.get_running_loop().time()
+            self._left_seconds = when - now
             self.limit.reschedule(None)
 
     def resume(self) -> None:
-        if not self.waiting and not self.limit.expired():
-            self.limit.reschedule(asyncio.get_running_loop().time() + self._left_seconds)
+        self._pauses -= 1
+        if self.waits:
+            return
+        now = asyncio.get_running_loop().time()
+        self._waited_seconds += now - self._waits_since
+        if not self.limit.expired():
+            self.limit.reschedule(now + self._left_seconds)
+
+    def heard(self, has_answered: bool) -> None:
+        self.is_task_silent = not has_answered
 
     def report(self, progress: JsonObject) -> None:
         bounded = bounded_progress(progress)

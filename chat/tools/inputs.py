@@ -25,7 +25,13 @@ from chat.models import (
 )
 from chat.questions import actions as questions
 from chat.runs.tool_calls import TOOL_CALLS
-from chat.tools.call_rows import ask_nobody, held_by, lock_conversation, read_call
+from chat.tools.call_rows import (
+    ask_nobody,
+    end_deleted,
+    held_by,
+    lock_conversation,
+    read_call,
+)
 from chat.tools.kinds import AskedInput, Continuation, InputNeeded, InputReply
 
 logger = logging.getLogger(__name__)
@@ -55,7 +61,7 @@ def store_inputs(pk: int, claim: UUID, needed: InputNeeded) -> bool:
     if call is None:
         return False
     with transaction.atomic():
-        if not lock_conversation(pk):
+        if not lock_conversation(pk) or end_deleted(call, claim):
             return False
         asked = held_by(pk, claim).filter(status=CallStatus.RUNNING, rounds__lt=MOST_ROUNDS)
         stored = asked.update(
@@ -83,7 +89,7 @@ def open_input(pk: int, claim: UUID, asked: AskedInput, expires_at: datetime) ->
     if call is None:
         return None
     with transaction.atomic():
-        if not lock_conversation(pk):
+        if not lock_conversation(pk) or end_deleted(call, claim):
             return None
         held = held_by(pk, claim).filter(rounds__lt=MOST_ROUNDS)
         if not held.update(status=CallStatus.INPUT, rounds=F("rounds") + 1):
@@ -101,7 +107,7 @@ def expire_input(pk: int, claim: UUID, row: int) -> None:
     if call is None:
         return
     with transaction.atomic():
-        if not lock_conversation(pk):
+        if not lock_conversation(pk) or end_deleted(call, claim):
             return
         request = ToolInput.objects.filter(pk=row, status=InputStatus.OPEN)
         if request.update(status=InputStatus.EXPIRED, answered_at=timezone.now()):

@@ -75,7 +75,8 @@ class CallRequest:
     """One call that may be made, or continued. ``report`` takes the progress that the server tells; ``sent`` must be
     awaited before the first byte of the call itself is sent, and stores that it may have run from then on.
     ``store_task`` must be awaited before anything else is done with a task, and returns whether the call goes on;
-    ``ask`` waits for the answer of a person, while the call is open."""
+    ``ask`` waits for the answer of a person, while the call is open. ``heard`` is told whether the server has answered
+    the last question about a task: the state of one is unknown as long as it hasn't."""
 
     kind: ToolKind
     address: Address
@@ -87,6 +88,7 @@ class CallRequest:
     store_task: Callable[[str], Awaitable[bool]]
     ask: Callable[[AskedInput], Awaitable[InputReply]]
     continuation: Continuation = Continuation()
+    heard: Callable[[bool], None] = lambda has_answered: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +126,14 @@ class CallOutput:
 
 class CallFailed(Exception):
     """A call without an output. Its text is a sentence for people; ``may_have_run``: it was sent, and nobody
-    knows what it has done."""
+    knows what it has done; ``leaves_task``: its task may have its result, and must not be canceled."""
 
-    def __init__(self, sentence: str, *, may_have_run: bool = False) -> None:
+    def __init__(
+        self, sentence: str, *, may_have_run: bool = False, leaves_task: bool = False
+    ) -> None:
         super().__init__(sentence)
         self.may_have_run = may_have_run
+        self.leaves_task = leaves_task
 
 
 Executor = Callable[[CallRequest], Awaitable[CallOutput | InputNeeded]]

@@ -13,6 +13,7 @@ from chat.core.encryption import DecryptionError
 from chat.models import CallStatus, ToolCall, ToolKind
 from chat.tools.call_addresses import address_of
 from chat.tools.call_rows import held_by
+from chat.tools.definitions import call_digest
 from chat.tools.kinds import CallFailed, Cancellation
 
 
@@ -23,10 +24,13 @@ def store_task(pk: int, claim: UUID, task: str) -> bool:
     return bool(held_by(pk, claim).update(sealed_task=sealed, sealed_state=""))
 
 
+_OVER = (CallStatus.DONE, CallStatus.FAILED, CallStatus.REFUSED, CallStatus.UNKNOWN)
+# The condition that a call has ended before its task did.
+HAS_LEFT_TASK = ~Q(sealed_task="") & Q(status__in=_OVER)
+
+
 def left_tasks() -> QuerySet[ToolCall]:
-    """The calls that have ended before their task did."""
-    over = (CallStatus.DONE, CallStatus.FAILED, CallStatus.REFUSED, CallStatus.UNKNOWN)
-    return ToolCall.objects.filter(~Q(sealed_task=""), status__in=over)
+    return ToolCall.objects.filter(HAS_LEFT_TASK)
 
 
 def take_cancellations(limit: int) -> list[Cancellation]:
@@ -36,7 +40,10 @@ def take_cancellations(limit: int) -> list[Cancellation]:
         if not left_tasks().filter(pk=call.pk, sealed_task=call.sealed_task).update(sealed_task=""):
             continue
         server = call.tool.server if call.tool is not None else None
-        if server is None or not server.is_enabled:
+        if call.tool is None or server is None or not server.is_enabled:
+            continue
+        if call_digest(call.tool) != call.definition_digest:
+            # The id of a task is a credential of the server that made it, and this may be another one.
             continue
         try:
             task, address = call.open_task(), address_of(call)

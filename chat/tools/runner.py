@@ -16,7 +16,7 @@ from chat.core.errors import StorageBusy, StorageFull, is_database_unavailable
 from chat.core.threads import DatabaseThreads
 from chat.runs.runner import PeriodicTask
 from chat.runs.tool_calls import TOOL_CALLS
-from chat.tools import claims, endings, inputs, left_tasks
+from chat.tools import claims, endings, inputs, left_tasks, open_replies
 from chat.tools.claims import ClaimedCall
 from chat.tools.execution import Execution
 from chat.tools.kinds import (
@@ -142,7 +142,9 @@ class ToolRunner:
         }
         if not waiting:
             return
-        for row, reply in (await self._threads.call(inputs.replies_to, list(waiting))).items():
+        for row, reply in (
+            await self._threads.call(open_replies.replies_to, list(waiting))
+        ).items():
             if not waiting[row].done():
                 waiting[row].set_result(reply)
 
@@ -174,7 +176,9 @@ class ToolRunner:
             async with execution.limit:
                 return await executor(request)
         except TimeoutError:
-            return CallFailed(TOO_SLOW, may_have_run=execution.is_sent)
+            return CallFailed(
+                TOO_SLOW, may_have_run=execution.is_sent, leaves_task=execution.is_task_silent
+            )
         except CallFailed as failed:
             return failed
         except CallDropped:
@@ -212,6 +216,7 @@ class ToolRunner:
             store_task=store_task,
             ask=ask,
             continuation=call.continuation,
+            heard=execution.heard,
         )
 
     async def _store_task(self, call: ClaimedCall, task: str) -> bool:
@@ -227,26 +232,43 @@ class ToolRunner:
 
     async def _ask(self, execution: Execution, asked: AskedInput) -> InputReply:
         """Waits for the answer of a person, while the call is open. Nobody answers in time: that is a dismissal, and
-        so is a request too many."""
-        call, seconds = execution.call, float(settings.TOOL_INPUT_SECONDS)
-        expires_at = timezone.now() + timedelta(seconds=seconds)
-        row = await self._threads.call(inputs.open_input, call.pk, call.claim, asked, expires_at)
-        if row is None:
+        so is a request too many, by this call or by all that wait."""
+        call, seconds = execution.call, execution.input_seconds_left()
+        execution.asked += 1
+        if execution.asked > inputs.MOST_ROUNDS or seconds <= 0 or not self._may_wait(execution):
             return InputReply(action="cancel")
-        reply = execution.waiting[row] = asyncio.get_running_loop().create_future()
+        expires_at = timezone.now() + timedelta(seconds=seconds)
         execution.pause()
-        self._wake()
+        row: int | None = None
         try:
+            row = await self._threads.call(
+                inputs.open_input, call.pk, call.claim, asked, expires_at
+            )
+            if row is None:
+                return InputReply(action="cancel")
+            reply = execution.waiting[row] = asyncio.get_running_loop().create_future()
+            self._wake()
             await asyncio.wait([reply], timeout=seconds)
             if not reply.done():
                 await self._threads.call(inputs.expire_input, call.pk, call.claim, row)
                 # Somebody may have answered at the last moment.
-                found = await self._threads.call(inputs.replies_to, [row])
+                found = await self._threads.call(open_replies.replies_to, [row])
                 return found.get(row, InputReply(action="cancel"))
             return reply.result()
         finally:
-            del execution.waiting[row]
+            if row is not None:
+                execution.waiting.pop(row, None)
             execution.resume()
+
+    def _may_wait(self, execution: Execution) -> bool:
+        """Returns whether one more call may wait for people: it keeps its place from calls that could run."""
+        waiting = [each for each, _ in self._executions.values() if each.waits]
+        if execution in waiting:
+            return True
+        person = execution.call.person
+        of_person = [each for each in waiting if person and each.call.person == person]
+        most = max(1, int(settings.TOOL_CALLS_PER_RUNNER) // 2)
+        return len(waiting) < most and len(of_person) < max(1, most // 4)
 
     async def _store(
         self, call: ClaimedCall, ending: CallOutput | InputNeeded | CallFailed

@@ -24,7 +24,7 @@ from chat.models import (
     ToolInput,
     User,
 )
-from tests.support.rooms import HTMX, Room, get_page, text_of, url_of
+from tests.support.rooms import HTMX, Room, get_page, queries_of, text_of, url_of
 from tests.support.tool_calls import end_waiting, http_tool, item
 
 BERTH = {
@@ -145,6 +145,22 @@ def test_no_is_an_answer_without_values(
     asked.refresh_from_db()
     assert (asked.status, asked.content) == (status, {})
     assert statuses(question) == (QuestionStatus.RUNNING, CallStatus.QUEUED)
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_call_that_was_refused_until_an_address_is_opened_ends_with_a_no(
+    as_bob: Client, bob: User, question: Question, action: str
+) -> None:
+    asked = ask(question, url="https://pay.example/", source=InputSource.REFUSAL)
+    other = ask(question, position=1, url="https://a.example/", source=InputSource.REFUSAL)
+
+    post(as_bob, question, asked, action=action)
+
+    assert statuses(question) == (QuestionStatus.DECLINED, CallStatus.REFUSED)
+    assert question.answered_by == bob
+    other.refresh_from_db()
+    assert other.status == InputStatus.EXPIRED
+    assert question.run.message.runs.filter(position=question.run.position + 1).exists()
 
 
 def test_requests_of_a_round_are_answered_one_after_the_other(
@@ -276,6 +292,19 @@ def test_inbox_has_it_as_a_question(as_alice: Client, question: Question) -> Non
 
     assert text_of(parts(page, "inbox-question")[0]) == "book_room asks for input"
     assert parts(page, "call-input")
+
+
+def test_inbox_reads_what_all_tools_ask_with_one_query(
+    as_alice: Client, room: Room, team: Team, question: Question
+) -> None:
+    ask(question)
+    queries_of(as_alice, reverse("inbox"))
+    one = queries_of(as_alice, reverse("inbox"))
+    for number in range(4):
+        (another,) = end_waiting(room.ask(f"Book {number}"), item(room="Elbe"))
+        ask(another)
+
+    assert queries_of(as_alice, reverse("inbox")) == one
 
 
 def test_receipt_has_the_fields_and_who_answered(as_bob: Client, question: Question) -> None:

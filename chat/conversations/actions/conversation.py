@@ -27,7 +27,7 @@ from chat.models import (
 )
 from chat.models.run import LIVE_STATUSES
 from chat.runs.outcomes import end_unstarted
-from chat.runs.tool_calls import is_live_run, stop_calls
+from chat.runs.tool_calls import is_stoppable_run, stop_calls
 from chat.search.sources import index_again
 
 # No known API takes more tools in one request.
@@ -161,6 +161,6 @@ def delete(user: User | None, conversation: Conversation) -> None:
                 subject=conversation.owner,
                 target=str(conversation.public_id),
             )
-        for run in Run.objects.filter(is_live_run(), conversation=conversation):
+        for run in Run.objects.filter(is_stoppable_run(), conversation=conversation):
             stop_run(user, run)
     notify.publish_after_commit(notify.room_topic(conversation.public_id))

@@ -78,6 +78,7 @@ async def call(request: CallRequest) -> CallOutput | InputNeeded:
     """Calls a tool once, or follows the task that does an earlier call. A call that the server has refused because of
     a header of its arguments is sent a second time: it has not run. Raises ``CallFailed``."""
     if request.continuation.task:
+        request.heard(False)
         return await follow(request, request.continuation.task)
     traffic = Traffic()
     endpoint = Endpoint(
@@ -207,6 +208,9 @@ def _fail_call(error: Exception, traffic: Traffic) -> NoReturn:
     match cause:
         case CallFailed():
             raise cause
+        case ValidationError() if _is_about_task(cause):
+            # There is a task that nobody can ask about.
+            raise CallFailed(BAD_RESULT, may_have_run=True) from None
         case InvalidContent() | ValidationError():
             raise CallFailed(BAD_RESULT) from None
         case MCPError() if answered := answered_error(cause, traffic):
@@ -215,6 +219,10 @@ def _fail_call(error: Exception, traffic: Traffic) -> NoReturn:
         raise CallFailed(problem_of(cause, traffic).text) from None
     problem: Problem = unfinished(cause, traffic)
     raise CallFailed(problem.text, may_have_run=problem.may_have_run) from None
+
+
+def _is_about_task(error: ValidationError) -> bool:
+    return any(each["loc"][:1] == ("task",) for each in error.errors(include_input=False))
 
 
 async def list_tools(request: ListRequest) -> ToolListing:

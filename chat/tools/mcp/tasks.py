@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import mcp_types as types
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.shared.exceptions import MCPError
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from chat.models import InputSource
 from chat.tools.kinds import (
@@ -33,7 +33,6 @@ from chat.tools.mcp.sentences import (
     TASK_CANCELED,
     TASK_FAILED,
     TASK_GONE,
-    problem_of,
     said,
 )
 from chat.tools.mcp.transport import Endpoint, Traffic
@@ -47,8 +46,21 @@ ID_LENGTH = 1000
 # Bytes of the answer to a cancellation, and how long it may take.
 CANCEL_BYTES = 64 * 1024
 CANCEL_SECONDS = 10.0
-# With these the server won't answer the next time either.
-_FINAL_STATUSES = (401, 403, 404, 405)
+# The message of the error that the library makes of a response with the status 404 and no error of the protocol.
+_NOT_FOUND = "Not Found"
+
+
+def _number(value: object) -> object:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _text(value: object) -> object:
+    return value if isinstance(value, str) else None
+
+
+# Members that only help are ignored if they aren't valid, so that no task is lost with them.
+_Milliseconds = Annotated[float | None, BeforeValidator(_number)]
+_Message = Annotated[str | None, BeforeValidator(_text)]
 
 
 class CreatedTask(types.Result):
@@ -56,16 +68,17 @@ class CreatedTask(types.Result):
 
     result_type: Literal["task"] = "task"
     task_id: str = Field(min_length=1, max_length=ID_LENGTH)
-    status_message: str | None = None
-    poll_interval_ms: float | None = None
+    status_message: _Message = None
+    poll_interval_ms: _Milliseconds = None
 
 
 class TaskState(types.Result):
     """The server's words about a task."""
 
     status: Literal["working", "input_required", "completed", "failed", "cancelled"]
-    status_message: str | None = None
-    poll_interval_ms: float | None = None
+    task_id: str | None = None
+    status_message: _Message = None
+    poll_interval_ms: _Milliseconds = None
     input_requests: types.InputRequests | None = None
     result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
@@ -146,6 +159,8 @@ async def follow(
         state, traffic = await _until_answered(
             request, _GetTask(params=_TaskParams(task_id=task_id)), _states
         )
+        if state.task_id not in (None, task_id):
+            raise CallFailed(BAD_RESULT, may_have_run=True)
         _report(request, state.status_message)
         ended = _ENDINGS.get(state.status)
         if ended is not None:
@@ -198,9 +213,13 @@ async def _until_answered(
             most_bytes=request.most_bytes,
         )
         try:
-            return await _exchange(request.client, endpoint, traffic, message, adapter), traffic
+            answer = await _exchange(request.client, endpoint, traffic, message, adapter)
         except Exception as error:
+            request.heard(False)
             _raise_final(cause_of(error), traffic)
+        else:
+            request.heard(True)
+            return answer, traffic
         await asyncio.sleep(_pause(None))
 
 
@@ -216,15 +235,16 @@ async def _exchange(
 
 
 def _raise_final(error: BaseException, traffic: Traffic) -> None:
-    """Raises ``CallFailed`` if the server would say the same the next time. What the task has done is unknown then."""
+    """Raises ``CallFailed`` if the server has said something about the task that it would say the next time, too. What
+    the task has done is unknown then. A status alone may be of a proxy, or of a key that is being changed."""
     if isinstance(error, ValidationError):
         raise CallFailed(BAD_RESULT, may_have_run=True) from None
     if traffic.failure is not None and traffic.failure.info.code == "too_large":
         raise CallFailed(traffic.failure.info.message, may_have_run=True) from None
-    if traffic.status in _FINAL_STATUSES:
-        raise CallFailed(problem_of(error, traffic).text, may_have_run=True) from None
-    is_refusal = isinstance(error, MCPError) and error.code == types.INVALID_PARAMS
-    if is_refusal and traffic.has_message:
+    if not isinstance(error, MCPError) or not traffic.has_message:
+        return
+    is_stand_in = traffic.status == 404 and error.message == _NOT_FOUND
+    if error.code in (types.INVALID_PARAMS, types.METHOD_NOT_FOUND) and not is_stand_in:
         raise CallFailed(TASK_GONE, may_have_run=True) from None
 
 

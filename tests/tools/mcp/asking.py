@@ -76,7 +76,8 @@ def input_required(state: str | None = "s1", **requests: object) -> dict[str, ob
 
 
 class TaskServer(ToldServer):
-    """Its calls become tasks. ``states`` are the answers to ``tasks/get``, of which the last one stays; ``messages`` is
+    """Its calls become tasks. ``states`` are the answers to ``tasks/get``, of which the last one stays: a state, an error
+    with ``code``, or the bytes ``raw``; ``messages`` is
     what it got, by method."""
 
     def __init__(
@@ -116,6 +117,9 @@ class TaskServer(ToldServer):
 
     def _state(self, message: dict[str, Any]) -> bytes:
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        raw = state.get("raw")
+        if isinstance(raw, bytes):
+            return raw
         if "code" in state:
             return refused(int(str(state["code"])), message, "Task not found")
         return answered({"resultType": "complete", "taskId": "task-1", **TASK, **state}, message)

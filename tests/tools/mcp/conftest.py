@@ -37,6 +37,7 @@ class Caller:
     steps: list[tuple[str, str, str]] = field(default_factory=list)
     tasks: list[str] = field(default_factory=list)
     asked: list[AskedInput] = field(default_factory=list)
+    heard: list[bool] = field(default_factory=list)
     reply: InputReply = field(default_factory=lambda: InputReply(action="cancel"))
 
     def request(self, url: str, name: str, arguments: Any = None, **values: Any) -> CallRequest:
@@ -62,6 +63,7 @@ class Caller:
             report=self.progress.append,
             store_task=store_task,
             ask=ask,
+            heard=self.heard.append,
             continuation=values.pop("continuation", Continuation()),
         )
 

@@ -6,9 +6,11 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.utils import timezone
+from mcp.server.mcpserver import Context, MCPServer
 from pytest_django import Settings
 
 from chat import access
@@ -33,8 +35,9 @@ from chat.questions import actions as questions
 from chat.questions import input_actions
 from chat.runs import runner as runners
 from chat.tools import calls, claims, inputs
+from chat.tools.execution import Execution
 from chat.tools.mcp import client, tasks
-from chat.tools.runner import RUN_CALLS
+from chat.tools.runner import RUN_CALLS, ToolRunner
 from tests.runs.helpers import text_of, threads, until, until_ended
 from tests.runs.waiting import calling, saying, wire_call
 from tests.support.run_fixtures import MakeRun, StartRunner
@@ -42,6 +45,7 @@ from tests.support.upstream.fake import FakeUpstream
 from tests.tools.calling import calls_of, follow_up_of, statuses
 from tests.tools.mcp.asking import (
     AskingServer,
+    Berth,
     TaskServer,
     address,
     asking,
@@ -224,6 +228,65 @@ async def test_nobody_answers_an_open_call_in_time(begin: Begin, settings: Setti
     assert (row.status, row.answered_by) == ("expired", None)
 
 
+class Repeating:
+    """A server of an older version that asks again and again within one call."""
+
+    def __init__(self, times: int) -> None:
+        self.actions: list[str] = []
+        self.library = MCPServer("Repeating")
+
+        @self.library.tool()
+        async def nag(context: Context) -> str:
+            for _ in range(times):
+                result = await context.elicit("Which berth?", Berth)
+                self.actions.append(result.action)
+            return "nagged"
+
+
+@pytest.mark.parametrize("limit", ["time", "requests", "places"])
+async def test_open_call_asks_within_limits(
+    begin: Begin, settings: Settings, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    settings.TOOL_INPUT_SECONDS = 0.3
+    if limit == "requests":
+        monkeypatch.setattr(inputs, "MOST_ROUNDS", 0)
+    if limit == "places":
+        monkeypatch.setattr(ToolRunner, "_may_wait", lambda *_: False)
+    own = Repeating(5)
+    async with serving(own, "2025-06-18") as url:
+        run = await begin(url, ("nag", {}))
+        output, _ = await result_of(run)
+
+    assert output == "nagged"
+    assert own.actions == ["cancel"] * 5
+    # The first request has used up the time of all.
+    expected = 1 if limit == "time" else 0
+    assert await threads.call(ToolInput.objects.count) == expected
+
+
+async def test_waiting_calls_leave_places_to_others(settings: Settings) -> None:
+    settings.TOOL_CALLS_PER_RUNNER = 16
+    runner = ToolRunner(client=None, threads=None)
+
+    def add(person: int, *, waits: bool) -> Execution:
+        number = len(runner._executions)
+        call = SimpleNamespace(pk=number, person=person)
+        execution = Execution(call=call, _pauses=int(waits))
+        runner._executions[number] = execution, None
+        return execution
+
+    first = add(1, waits=True)
+    new = add(1, waits=False)
+    assert runner._may_wait(new)
+    add(1, waits=True)
+    assert not runner._may_wait(new)
+    assert runner._may_wait(first)
+    assert runner._may_wait(add(2, waits=False))
+    for person in range(10, 16):
+        add(person, waits=True)
+    assert not runner._may_wait(add(2, waits=False))
+
+
 async def test_time_of_a_call_stands_still_while_people_are_asked(
     begin: Begin, alice: User, settings: Settings
 ) -> None:
@@ -369,6 +432,21 @@ async def test_task_that_takes_too_long_is_canceled_and_people_decide(
         await until(lambda: statuses(run) == [("open", "unknown")])
 
     assert server.calls == 1
+
+
+async def test_task_that_nobody_could_ask_about_is_not_canceled(
+    begin: Begin, settings: Settings
+) -> None:
+    settings.TOOL_CALL_SECONDS = 1
+    down = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+    async with TaskServer({"raw": down}) as server:
+        run = await begin(server.url, ("any", {}))
+        await until(lambda: statuses(run) == [("open", "unknown")])
+        has_work = await threads.call(claims.has_work)
+
+    assert not has_work
+    assert "tasks/cancel" not in server.methods
+    assert server.methods.count("tasks/get") > 1
 
 
 async def test_task_asks_people_without_a_runner_and_goes_on(begin: Begin, alice: User) -> None:

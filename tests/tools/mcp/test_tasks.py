@@ -96,6 +96,8 @@ async def test_request_that_was_answered_is_not_asked_again(caller: Caller) -> N
         ({"status": "completed", "result": {"content": "x"}}, "isn’t valid", False),
         ({"status": "odd"}, "isn’t valid", True),
         ({"code": -32602}, "no longer knows the task", True),
+        ({"code": -32601}, "no longer knows the task", True),
+        ({"status": "completed", "taskId": "task-2", "result": {}}, "isn’t valid", True),
         (asking(k=elicitation(x={"type": "object"})), "form that isn’t supported", False),
     ],
 )
@@ -115,6 +117,63 @@ async def test_server_that_fails_for_a_while_is_asked_again(caller: Caller) -> N
         output = await caller.call(server.url, "any")
 
     assert output.text == "after all"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        "401 Unauthorized",
+        "403 Forbidden",
+        "404 Not Found",
+        "405 Method Not Allowed",
+        "502 Bad Gateway",
+    ],
+)
+@pytest.mark.parametrize("body", [b"<h1>Sorry</h1>", b'{"detail": "Not Found"}'])
+async def test_status_without_a_message_says_nothing_about_the_task(
+    caller: Caller, status: str, body: bytes
+) -> None:
+    kind = "application/json" if body.startswith(b"{") else "text/html"
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    raw = {"raw": head.encode() + body}
+    async with TaskServer(raw, raw, completed("after all")) as server:
+        output = await caller.call(server.url, "any")
+
+    assert output.text == "after all"
+    assert "tasks/cancel" not in server.methods
+    assert caller.heard == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"pollIntervalMs": "soon"},
+        {"pollIntervalMs": True},
+        {"statusMessage": 7},
+        {"statusMessage": {"text": "x"}, "status": 4, "createdAt": 3},
+    ],
+)
+async def test_member_of_a_wrong_type_loses_no_task(
+    caller: Caller, wrong: dict[str, object]
+) -> None:
+    states = (
+        {**working(), **wrong, "status": "working"},
+        {**completed("2.31 m"), **wrong, "status": "completed"},
+    )
+    async with TaskServer(*states, created=wrong) as server:
+        output = await caller.call(server.url, "any")
+
+    assert output.text == "2.31 m"
+    assert server.calls == 1
+
+
+@pytest.mark.parametrize("wrong", [{"taskId": 7}, {"taskId": ""}, {"taskId": None}])
+async def test_task_without_an_id_may_have_run(caller: Caller, wrong: dict[str, object]) -> None:
+    async with TaskServer(working(), created=wrong) as server:
+        failed = await caller.failure(server.url)
+
+    assert "isn’t valid" in str(failed)
+    assert failed.may_have_run
 
 
 async def test_dropped_call_cancels_its_task_at_once(caller: Caller) -> None:
