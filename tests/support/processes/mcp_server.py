@@ -12,7 +12,7 @@ from typing import TypeVar
 from uuid import UUID, uuid4
 
 from chat.models import Tool
-from chat.tools.definitions import digest_of
+from chat.tools.definitions import tool_digest
 from tests.runs.waiting import calling, saying, wire_call
 from tests.support.processes.runs import assert_ended, text_of
 from tests.support.processes.site import Site, soon
@@ -88,7 +88,7 @@ def add_remote_tool(site: Site, url: str, name: str) -> UUID:
         " remote_name, seen_digest, created_at)"
         " VALUES (?, (SELECT id FROM chat_team), ?, '', ?, 'mcp', 'auto',"
         " (SELECT id FROM chat_toolserver), ?, ?, CURRENT_TIMESTAMP)",
-        *(tool.hex, name, json.dumps(SCHEMA), name, digest_of(definition)),
+        *(tool.hex, name, json.dumps(SCHEMA), name, tool_digest(definition)),
     )
     return tool
 
