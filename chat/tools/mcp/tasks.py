@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Annotated, Any, Literal, NoReturn
 
 import mcp_types as types
@@ -47,7 +48,7 @@ ID_LENGTH = 1000
 CANCEL_BYTES = 64 * 1024
 CANCEL_SECONDS = 10.0
 # The message of the error that the library makes of a response with the status 404 and no error of the protocol.
-_NOT_FOUND = "Not Found"
+_NOT_FOUND = HTTPStatus.NOT_FOUND.phrase
 
 
 def _number(value: object) -> object:
