@@ -77,7 +77,15 @@ from chat.models.titles import (
     TitleStatus,
 )
 from chat.models.token import AccessToken
-from chat.models.tool import Tool, ToolKind, ToolRequest, ToolRule, ToolServer
+from chat.models.tool import (
+    Tool,
+    ToolCredentials,
+    ToolKind,
+    ToolRequest,
+    ToolRule,
+    ToolServer,
+)
+from chat.models.tool_account import ClientSource, OAuthClient, ToolAccount, ToolSignIn
 from chat.models.tool_call import CallStatus, ToolCall, ToolChoice
 from chat.models.upstream import SeenEvent, Upstream
 from chat.models.user import Announcements, User
@@ -101,6 +109,7 @@ __all__ = [
     "CacheEntry",
     "CallStatus",
     "ChangeKind",
+    "ClientSource",
     "Comment",
     "CommentNotice",
     "Conversation",
@@ -132,6 +141,7 @@ __all__ = [
     "MockupFile",
     "MockupVersion",
     "NewContent",
+    "OAuthClient",
     "Participant",
     "Pin",
     "Presence",
@@ -164,12 +174,15 @@ __all__ = [
     "TitleSetting",
     "TitleStatus",
     "Tool",
+    "ToolAccount",
     "ToolCall",
     "ToolChoice",
+    "ToolCredentials",
     "ToolKind",
     "ToolRequest",
     "ToolRule",
     "ToolServer",
+    "ToolSignIn",
     "UnreferencedObject",
     "Upstream",
     "User",

@@ -34,6 +34,14 @@ class ToolRule(models.TextChoices):
     AUTO = "auto", gettext_lazy("Run automatically")
 
 
+class ToolCredentials(models.TextChoices):
+    """The credential that the calls of a server use."""
+
+    NONE = "none", gettext_lazy("None")
+    SHARED = "shared", gettext_lazy("A key for everybody")
+    PERSON = "person", gettext_lazy("Each person signs in")
+
+
 class ToolServer(models.Model):
     """An MCP server whose tools a team uses."""
 
@@ -41,8 +49,23 @@ class ToolServer(models.Model):
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="tool_servers")
     name = models.CharField(max_length=80)
     address = models.CharField(max_length=500)
+    credentials = models.CharField(
+        max_length=8,
+        choices=ToolCredentials.choices,
+        default=ToolCredentials.NONE,
+        db_default=ToolCredentials.NONE,
+    )
     # {name: value}, encrypted: a key that everybody's calls use.
     sealed_headers = models.TextField(blank=True, editable=False)
+    # The person with whose account the tools are read, if each person signs in.
+    listed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        editable=False,
+    )
     is_enabled = models.BooleanField(default=True)
     # The version of the protocol that it spoke last.
     protocol = models.CharField(max_length=40, blank=True)
@@ -70,6 +93,11 @@ class ToolServer(models.Model):
     @property
     def has_headers(self) -> bool:
         return bool(self.sealed_headers)
+
+    @property
+    def signs_in_people(self) -> bool:
+        """Whether each person uses an account of their own."""
+        return self.credentials == ToolCredentials.PERSON
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
         """Encrypts the headers into the row (not saved) in place of the stored ones."""
@@ -136,6 +164,11 @@ class Tool(models.Model):
     def runs_here(self) -> bool:
         """Whether Tributary runs its calls."""
         return self.kind != ToolKind.PERSON
+
+    @property
+    def is_personal(self) -> bool:
+        """Whether its calls use the account of one person."""
+        return self.server is not None and self.server.signs_in_people
 
 
 class ToolRequest(models.Model):

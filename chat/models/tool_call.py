@@ -68,6 +68,12 @@ class ToolCall(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
     approved_at = models.DateTimeField(null=True)
+    # The person whose account it uses, who alone decides about it; none for tools without one.
+    executor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    # Stays when the executor's account here is deleted: nobody else may take the call over.
+    is_personal = models.BooleanField(default=False, db_default=False)
     # The runner that has claimed it, and the token of the claim that owns the row.
     runner = models.ForeignKey(
         Runner, null=True, on_delete=models.SET_NULL, related_name="tool_calls"

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.events import JsonObject
-from chat.models import CallStatus, QuestionStatus, ToolCall, ToolRule
+from chat.models import CallStatus, QuestionStatus, ToolCall, ToolRule, User
 from chat.questions.question_cards import QuestionCard, digest
 from chat.rendering import figures
 from chat.rendering.approvals import ApprovalCall
@@ -64,11 +64,33 @@ class ToolCallCard(QuestionCard):
             return "running"
         if not self.is_open:
             return "settled"
+        if self.needs_account:
+            return "connect"
         return "unknown" if self.may_have_run else "approval"
 
     @property
     def has_own_way_on(self) -> bool:
-        return True
+        """Where one person decides, the others can continue the answer without the call."""
+        return not self.tool_call.is_personal
+
+    @property
+    def executor(self) -> User | None:
+        """The person whose account is used, who alone decides."""
+        return self.tool_call.executor if self.tool_call.is_personal else None
+
+    @property
+    def is_personal(self) -> bool:
+        return self.tool_call.is_personal
+
+    @property
+    def needs_account(self) -> bool:
+        """Whether it waits until the executor has an account at the server."""
+        has_account = getattr(self.question, "has_account", True)
+        return self.is_open and self.tool_call.is_personal and not has_account
+
+    @property
+    def names_reader(self) -> bool:
+        return super().names_reader or (self.tool_call.is_personal and self.is_open)
 
     @property
     def mark(self) -> str:
@@ -85,7 +107,7 @@ class ToolCallCard(QuestionCard):
 
     @property
     def credential(self) -> str:
-        return credential_of(self.tool_call.tool)
+        return credential_of(self.tool_call)
 
     @property
     def approval_note(self) -> str:
@@ -184,7 +206,13 @@ class ToolCallCard(QuestionCard):
 
     @property
     def open_state(self) -> str:
-        return gettext("May have run") if self.may_have_run else gettext("Waiting for approval")
+        if self.may_have_run:
+            return gettext("May have run")
+        return (
+            gettext("Waiting for a sign-in")
+            if self.needs_account
+            else gettext("Waiting for approval")
+        )
 
     @property
     def outcome(self) -> str:

@@ -39,7 +39,7 @@ class ToolReceipt:
 def tool_receipts_of(run: Run, *, with_settings: bool) -> list[ToolReceipt]:
     """The receipts of the calls that the run asked for, in their order."""
     calls = ToolCall.objects.filter(question__run=run).select_related(
-        "question", "tool__server", "tool__request", "approved_by"
+        "question", "tool__server", "tool__request", "approved_by", "executor"
     )
     return [_receipt(call, with_settings) for call in calls.order_by("question__position", "pk")]
 
@@ -71,7 +71,7 @@ def _settings_of(call: ToolCall) -> list[tuple[str, str]]:
     rule = ToolRule(call.rule).label if call.rule in ToolRule.values else ""
     return [
         (gettext("Server"), where_called(call)),
-        (gettext("Credential"), credential_of(call.tool) if call.sent_at else ""),
+        (gettext("Credential"), credential_of(call) if call.sent_at else ""),
         (gettext("Rule"), str(rule)),
     ]
 

@@ -45,6 +45,7 @@ def approve(user: User, call: ToolCall, arguments: JsonObject | None = None) -> 
     if arguments is not None and call.tool is not None:
         check_arguments(arguments, call.tool.schema)
     chosen = call.arguments if arguments is None else arguments
+    _check_connected(call)
     with questions.changed_room(call.question.conversation) as revision:
         if not _queue(user, call, CallStatus.APPROVAL, chosen):
             _check_same(user, call, chosen)
@@ -128,6 +129,7 @@ def forget_choice(user: User, conversation: Conversation, tool: Tool) -> None:
 
 def run_again(user: User, call: ToolCall) -> None:
     """Runs a call that may have run once more."""
+    _check_connected(call)
     with questions.changed_room(call.question.conversation) as revision:
         if not _queue(user, call, CallStatus.UNKNOWN, call.arguments):
             _check_same(user, call, call.arguments)
@@ -147,6 +149,12 @@ def go_on_without(user: User, call: ToolCall) -> Run | None:
 
 
 # --- parts of the decisions ------------------------------------------------------------------------
+
+
+def _check_connected(call: ToolCall) -> None:
+    """Without the account the call would only ask again."""
+    if call.tool is not None and not checks.is_connected(call.tool, call.executor):
+        raise ActionRefused(gettext(checks.NOT_CONNECTED))
 
 
 def _decide(user: User, call: ToolCall, is_allowed: bool) -> None:

@@ -39,6 +39,7 @@ from chat.tools.endings import ask_people, end_call, may_repeat
 from chat.tools.http_definition import arguments_of
 from chat.tools.kinds import Address, CallFailed
 from chat.tools.rules import Verdict
+from chat.tools.sign_in.accounts import account_for_call
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +70,8 @@ class ClaimedCall:
     kind: ToolKind
     arguments: JsonObject
     address: Address = field(repr=False)
+    # The account whose token is to be sent: it is read when the call starts.
+    account: int | None = None
 
 
 # --- claiming --------------------------------------------------------------------------------------
@@ -145,7 +148,7 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
         if not claimed or not _is_allowed_still(call):
             return None
     try:
-        address = _address_of(call)
+        address, account = _address_of(call), _account_of(call)
     except CallFailed as failed:
         end_call(pk, token, failed)
         return None
@@ -156,7 +159,19 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
         kind=ToolKind(call.kind),
         arguments=call.arguments,
         address=address,
+        account=account,
     )
+
+
+def _account_of(call: ToolCall) -> int | None:
+    """The account of its executor, and of nobody else."""
+    tool = call.tool
+    if tool is None or tool.server is None or not tool.is_personal:
+        return None
+    account = account_for_call(call.executor, tool.server)
+    if account is None:
+        raise CallFailed(checks.NOT_CONNECTED)
+    return account.pk
 
 
 def _has_place(call: ToolCall) -> bool:
@@ -192,11 +207,9 @@ def _address_of(call: ToolCall) -> Address:
         if tool.kind == ToolKind.HTTP:
             return _address_of_request(tool)
         if tool.server is not None:
-            return Address(
-                url=tool.server.address,
-                headers=tool.server.open_headers(),
-                name=tool.remote_name,
-            )
+            # Whoever has an account gets no key of the team beside it.
+            headers = {} if tool.is_personal else tool.server.open_headers()
+            return Address(url=tool.server.address, headers=headers, name=tool.remote_name)
     except DecryptionError:
         raise CallFailed(LOCKED) from None
     raise CallFailed(NO_ADDRESS)
@@ -233,6 +246,12 @@ def mark_sent(pk: int, claim: UUID) -> bool:
         if not held.exists() or not _is_allowed_still(call):
             return False
         return bool(held.update(sent_at=timezone.now()))
+
+
+def mark_refused(pk: int, claim: UUID) -> bool:
+    """Stores that the server has refused the call unread, so that it may be sent once more. False if it is no longer
+    this process's."""
+    return bool(held_by(pk, claim).update(sent_at=None))
 
 
 def still_held(claims: Mapping[int, UUID]) -> set[int]:

@@ -46,7 +46,11 @@ def _target(tool: Tool) -> list[Json]:
     if tool.kind == ToolKind.HTTP:
         request = ToolRequest.objects.filter(tool=tool).first()
         return [request.method, request.address] if request else []
-    return [tool.server.pk, tool.server.address] if tool.server else []
+    if tool.server is None:
+        return []
+    # Whoever has approved a call with the team's key has not approved one with an account.
+    whose = [tool.server.credentials] if tool.server.signs_in_people else []
+    return [tool.server.pk, tool.server.address, *whose]
 
 
 def _digest(value: Json) -> str:

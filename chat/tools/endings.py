@@ -34,7 +34,8 @@ from chat.questions import actions as questions
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.search.sources import index
 from chat.tools.call_rows import held_by, lock_conversation, read_call
-from chat.tools.kinds import CallFailed, CallOutput, OutputFile
+from chat.tools.checks import NOT_CONNECTED
+from chat.tools.kinds import CallFailed, CallOutput, NeedsSignIn, OutputFile
 from chat.tools.mcp.listing import clean_json
 from chat.web.files import SUFFIXES, file_name
 
@@ -43,9 +44,11 @@ logger = logging.getLogger(__name__)
 TOO_LARGE = gettext_noop("The result is larger than the limit.")
 
 
-def end_call(pk: int, claim: UUID, ending: CallOutput | CallFailed) -> bool:
+def end_call(pk: int, claim: UUID, ending: CallOutput | CallFailed | NeedsSignIn) -> bool:
     """Stores how a call ended, and continues the answer if it was the last one. False if another claim, a
     person or a stop was faster."""
+    if isinstance(ending, NeedsSignIn):
+        return _ask_to_sign_in(pk, claim)
     if isinstance(ending, CallFailed):
         return _end_failed(pk, claim, ending)
     text = clean(ending.text)
@@ -164,6 +167,29 @@ def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
             publish_after_commit(TOOL_CALLS)
     if asked:
         logger.info("tool_call.unknown call=%d", pk)
+    return bool(asked)
+
+
+def _ask_to_sign_in(pk: int, claim: UUID) -> bool:
+    """The call has not run. It waits until its executor has an account again, and runs then if it was approved."""
+    call = read_call(pk)
+    if call is None:
+        return False
+    with transaction.atomic():
+        if not lock_conversation(pk):
+            return False
+        asked = held_by(pk, claim).update(
+            status=CallStatus.APPROVAL,
+            claim=None,
+            runner=None,
+            sent_at=None,
+            error=NOT_CONNECTED,
+        )
+        if asked:
+            questions.reopen_running(call.question)
+            publish_after_commit(TOOL_CALLS)
+    if asked:
+        logger.info("tool_call.needs_sign_in call=%d", pk)
     return bool(asked)
 
 

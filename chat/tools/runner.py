@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from django.conf import settings
@@ -19,7 +19,9 @@ from chat.runs.runner import PeriodicTask
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.tools import claims, endings
 from chat.tools.claims import ClaimedCall
-from chat.tools.kinds import CallFailed, CallOutput, CallRequest, executor_of
+from chat.tools.kinds import CallFailed, CallOutput, CallRequest, Executor, NeedsSignIn, executor_of
+from chat.tools.sign_in.accounts import Credential, bearer
+from chat.tools.sign_in.refresh import AGAIN, AccountTokens
 from chat.upstreams.client import Client
 
 logger = logging.getLogger(__name__)
@@ -67,6 +69,7 @@ class ToolRunner:
     def __init__(self, *, client: Client, threads: DatabaseThreads) -> None:
         self._client = client
         self._threads = threads
+        self._tokens = AccountTokens(client=client, threads=threads)
         self._identity: Callable[[], UUID] | None = None
         self._wake: Callable[[], None] = lambda: None
         self._watch: asyncio.TimerHandle | None = None
@@ -116,6 +119,7 @@ class ToolRunner:
             task.cancel()
         if left:
             await asyncio.wait([task for _, task in left], timeout=CANCEL_SECONDS)
+        await self._tokens.aclose()
         for execution, _ in left:
             await self._threads.call(claims.give_back, execution.call.pk, execution.call.claim)
 
@@ -153,7 +157,7 @@ class ToolRunner:
             return
         await self._store(execution.call, ending)
 
-    async def _call(self, execution: _Execution) -> CallOutput | CallFailed:
+    async def _call(self, execution: _Execution) -> CallOutput | CallFailed | NeedsSignIn:
         call = execution.call
         executor = executor_of(call.kind)
         if executor is None:
@@ -178,11 +182,13 @@ class ToolRunner:
         )
         try:
             async with asyncio.timeout(settings.TOOL_CALL_SECONDS):
-                return await executor(request)
+                if call.account is None:
+                    return await executor(request)
+                return await self._call_signed_in(execution, executor, request, call.account)
         except TimeoutError:
             return CallFailed(TOO_SLOW, may_have_run=execution.is_sent)
-        except CallFailed as failed:
-            return failed
+        except (CallFailed, NeedsSignIn) as ending:
+            return ending
         except CallDropped:
             raise
         except Exception as error:
@@ -190,7 +196,33 @@ class ToolRunner:
             logger.error("tool_call.broken call=%d error=%s", call.pk, type(error).__name__)
             return CallFailed(BROKEN, may_have_run=execution.is_sent)
 
-    async def _store(self, call: ClaimedCall, ending: CallOutput | CallFailed) -> None:
+    async def _call_signed_in(
+        self, execution: _Execution, executor: Executor, request: CallRequest, account: int
+    ) -> CallOutput:
+        """Calls with the executor's token. If the server refuses it unread, there is one new token and one more try."""
+        call = execution.call
+        credential = await self._tokens.usable(account)
+        try:
+            return await executor(_with_token(request, credential))
+        except CallFailed as failed:
+            if not failed.is_unauthorized:
+                raise
+        credential = await self._tokens.after_refusal(credential)
+        if not await self._threads.call(claims.mark_refused, call.pk, call.claim):
+            raise CallDropped
+        # Whether it may be made is looked at again before it is sent.
+        execution.is_sent = False
+        try:
+            return await executor(_with_token(request, credential))
+        except CallFailed as failed:
+            if not failed.is_unauthorized:
+                raise
+        await self._tokens.give_up(credential)
+        raise NeedsSignIn(AGAIN)
+
+    async def _store(
+        self, call: ClaimedCall, ending: CallOutput | CallFailed | NeedsSignIn
+    ) -> None:
         """Stores the result, as soon as the database can. A call whose result it refuses fails: it has run, and must not
         be repeated."""
         while True:
@@ -201,12 +233,16 @@ class ToolRunner:
                 may_work_later = isinstance(error, StorageFull | StorageBusy)
                 logger.warning("tool_call.unstored call=%d error=%s", call.pk, type(error).__name__)
                 if not may_work_later and not is_database_unavailable(error):
-                    if isinstance(ending, CallFailed):
+                    if not isinstance(ending, CallOutput):
                         # The next round finds a call that nobody executes.
                         return
                     ending = CallFailed(UNSTORABLE)
                     continue
             await asyncio.sleep(AGAIN_SECONDS)
+
+
+def _with_token(request: CallRequest, credential: Credential) -> CallRequest:
+    return replace(request, address=replace(request.address, headers=bearer(credential)))
 
 
 def bounded_progress(progress: JsonObject) -> JsonObject:

@@ -3,6 +3,7 @@
 from django.urls import URLPattern, path
 
 from chat.tools import call_views, server_urls, views
+from chat.tools.sign_in import urls as sign_in_urls
 
 urlpatterns: list[URLPattern] = [
     path("people/tools/", views.tools, name="tools"),
@@ -17,4 +18,5 @@ urlpatterns: list[URLPattern] = [
     path("q/<uuid:public_id>/result/", call_views.give_result, name="call_result"),
     path("q/<uuid:public_id>/without/", call_views.go_on_without, name="call_go_on"),
     *server_urls.urlpatterns,
+    *sign_in_urls.urlpatterns,
 ]
