@@ -148,10 +148,12 @@ class ReasoningItem(Struct, tag="reasoning", omit_defaults=True, kw_only=True):
 
 class ToolExecution(Struct, omit_defaults=True, kw_only=True):
     """How Tributary ran a call: what executed it (``http``, ``mcp``), the tool's rule, who approved it, and
-    the arguments that ran if the approver edited them. Times are ISO 8601 in UTC."""
+    the arguments that ran if the approver edited them. ``credential``: the name of the person whose account it used.
+    Times are ISO 8601 in UTC."""
 
     executor: str
     server: str = ""
+    credential: str = ""
     rule: str = ""
     approved_by: str = ""
     approved_at: str = ""

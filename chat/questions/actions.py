@@ -58,6 +58,9 @@ SERVER_OFF = gettext_lazy(
     "enable it, or try again with another server."
 )
 
+# The names that a receipt has.
+PEOPLE_OF_CALLS = ("tool_call__approved_by", "tool_call__executor")
+
 
 # --- what a question offers --------------------------------------------------------------
 
@@ -320,7 +323,7 @@ def go_on_by_itself(run_pk: int) -> Run | None:
 
 def _inputs_of(run: Run) -> list[Settled] | None:
     """The inputs of the follow-up of a run; ``None`` if something isn't settled."""
-    questions = list(run.questions.select_related("answered_by", "tool_call__approved_by"))
+    questions = list(run.questions.select_related("answered_by", *PEOPLE_OF_CALLS))
     if any(question.status in UNSETTLED_STATUSES for question in questions):
         return None
     return settle(events.decode_result(run.result), questions)
