@@ -34,6 +34,7 @@ from chat.models import (
     Artifact,
     ArtifactVersion,
     CallStatus,
+    ClientSource,
     Comment,
     Conversation,
     Group,
@@ -45,6 +46,7 @@ from chat.models import (
     Message,
     Mockup,
     MockupVersion,
+    OAuthClient,
     Participant,
     Project,
     ProjectMember,
@@ -59,7 +61,9 @@ from chat.models import (
     Team,
     TeamRole,
     Tool,
+    ToolAccount,
     ToolCall,
+    ToolCredentials,
     ToolKind,
     ToolRequest,
     ToolServer,
@@ -150,6 +154,11 @@ def readers(outcome: Outcome) -> Outcomes:
 def writers(outcome: Outcome) -> Outcomes:
     """The team without its viewers, who see the object and may not change it."""
     return signed_in_only(404, alice=outcome, bob=outcome, viewer=403)
+
+
+def executor_only(outcome: Outcome) -> Outcomes:
+    """Whoever's account a call uses; for the other writers there is nothing to connect."""
+    return signed_in_only(404, alice=outcome, viewer=403)
 
 
 def owner_only(outcome: Outcome) -> Outcomes:
@@ -961,6 +970,56 @@ def _remote_tool(world: World) -> Values:
     return {"public_id": tool.public_id}
 
 
+def _sign_in_server(world: World) -> ToolServer:
+    """Nothing listens there, so signing in is refused with a message."""
+    return ToolServer.objects.create(
+        team=world.team,
+        name="Harbor",
+        address="http://127.0.0.1:9/mcp",
+        credentials=ToolCredentials.PERSON,
+    )
+
+
+def _server_to_sign_in_at(world: World) -> Values:
+    return {"public_id": _sign_in_server(world).public_id}
+
+
+def _own_call(thread: Thread) -> Values:
+    """A call with the account of Alice."""
+    values = _call(thread)
+    team = thread.conversation.team
+    server = ToolServer.objects.create(
+        team=team, name="Own", address="http://127.0.0.1:9/mcp", credentials=ToolCredentials.PERSON
+    )
+    tool = Tool.objects.create(team=team, name="own", kind=ToolKind.MCP, server=server)
+    ToolCall.objects.filter(question__public_id=values["public_id"]).update(
+        tool=tool, is_personal=True, executor=thread.conversation.owner
+    )
+    return values
+
+
+def _account_of_alice(world: World) -> Values:
+    server = _sign_in_server(world)
+    client = OAuthClient.objects.create(
+        team=world.team,
+        issuer="http://127.0.0.1:9",
+        source=ClientSource.ENTERED,
+        client_id="id",
+        redirect_uri="http://127.0.0.1/",
+    )
+    account = ToolAccount(
+        person=world.alice,
+        server=server,
+        client=client,
+        issuer=client.issuer,
+        resource=server.address,
+        token_endpoint="http://127.0.0.1:9/token",
+    )
+    account.set_tokens(access="a", refresh="b")
+    account.save()
+    return {"public_id": account.public_id}
+
+
 def _tool_server_fields(world: World) -> Values:
     return {"name": "Harbor 2", "address": "http://b.test/mcp", "headers": ""}
 
@@ -984,6 +1043,17 @@ TOOL_SERVER_CASES = [
         for verb in ("test", "switch", "read_only", "remove")
     ),
     Case("tool_server_rule", tool_server_managers(302), "", _remote_tool, "post"),
+    *(
+        Case(f"tool_server_{verb}", tool_server_managers(302), "", _server_to_sign_in_at, "post")
+        for verb in ("connect", "client")
+    ),
+    Case("tool_accounts", signed_in_only(200)),
+    # Nobody began a sign-in.
+    Case("tool_account_callback", signed_in_only(404)),
+    Case("tool_account_connect", readers(302), "", _server_to_sign_in_at, "post"),
+    Case("tool_account_connect", signed_in_only(404), "without sign-in", _tool_server, "post"),
+    Case("tool_account_disconnect", alice_only(302), "of Alice", _account_of_alice, "post"),
+    Case("oauth_client_metadata", everyone(200)),
 ]
 
 QUESTION_CASES = [
@@ -994,6 +1064,7 @@ QUESTION_CASES = [
     *shared_and_private("question_release", writers, 302, _open_question, "post", _reply),
     *shared_and_private("call_approve", writers, 302, _call, "post"),
     *shared_and_private("call_refuse", writers, 302, _call, "post"),
+    *shared_and_private("call_connect", executor_only, 302, _own_call, "post"),
     *shared_and_private("call_run_again", writers, 302, _call_that_may_have_run, "post"),
     *shared_and_private("call_result", writers, 302, _call_that_may_have_run, "post"),
     *shared_and_private("call_go_on", writers, 302, _call_that_may_have_run, "post"),

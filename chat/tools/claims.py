@@ -207,7 +207,7 @@ def _address_of(call: ToolCall) -> Address:
         if tool.kind == ToolKind.HTTP:
             return _address_of_request(tool)
         if tool.server is not None:
-            # Whoever has an account gets no key of the team beside it.
+            # An account is sent without a key of the team.
             headers = {} if tool.is_personal else tool.server.open_headers()
             return Address(url=tool.server.address, headers=headers, name=tool.remote_name)
     except DecryptionError:

@@ -48,7 +48,7 @@ def _target(tool: Tool) -> list[Json]:
         return [request.method, request.address] if request else []
     if tool.server is None:
         return []
-    # Whoever has approved a call with the team's key has not approved one with an account.
+    # An approval of a call with the team's key is none of a call with an account.
     whose = [tool.server.credentials] if tool.server.signs_in_people else []
     return [tool.server.pk, tool.server.address, *whose]
 

@@ -49,7 +49,7 @@ class Claim(StrEnum):
 
 def bearer(credential: Credential) -> dict[str, str]:
     """The header of a request with this credential."""
-    return {"Authorization": f"Bearer {credential.access}"}
+    return {"Authorization": "Bearer " + credential.access}
 
 
 def usable_accounts(person: User, server: ToolServer) -> QuerySet[ToolAccount]:
@@ -73,7 +73,7 @@ def read_credential(pk: int) -> Credential | None:
     try:
         tokens = account.open_tokens()
     except DecryptionError:
-        end(pk, account.version, UNREADABLE)
+        end_account(pk, account.version, UNREADABLE)
         return None
     return Credential(
         account=pk,
@@ -129,7 +129,7 @@ def release(credential: Credential, claim: UUID) -> None:
     held.update(refresh_claim=None, refresh_claimed_at=timezone.now())
 
 
-def end(pk: int, version: int, problem: str) -> bool:
+def end_account(pk: int, version: int, problem: str) -> bool:
     """The person has to sign in again: nothing uses the tokens of this version any more."""
     mine = ToolAccount.objects.filter(pk=pk, version=version, problem="")
     return bool(mine.update(problem=problem, refresh_claim=None, refresh_claimed_at=None))

@@ -93,7 +93,7 @@ def _asked(question: Coroutine[Any, Any, Answer]) -> Answer:
 # --- connecting -----------------------------------------------------------------------------------
 
 
-def begin(
+def begin_sign_in(
     user: User,
     server: ToolServer,
     *,
@@ -174,7 +174,7 @@ def take_sign_in(user: User, state: str) -> ToolSignIn:
     started = rows.select_related("client", "server__team", "question__conversation").first()
     if started is None:
         raise Http404(NOT_HERE)
-    # Of two answers with the same state one is used.
+    # The row is deleted once, so one of two answers with the same state is used.
     removed, _ = ToolSignIn.objects.filter(pk=started.pk).delete()
     if not removed:
         raise Http404(NOT_HERE)

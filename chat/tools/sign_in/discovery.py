@@ -21,7 +21,7 @@ from chat.tools.sign_in.metadata import (
 )
 from chat.upstreams.client import Client
 
-# Of all requests: a server may answer each of them slowly.
+# The time of all requests together: a server may answer each of them slowly.
 DISCOVERY_SECONDS = 25.0
 # Changes nothing; a server that asks for a sign-in refuses it with a challenge.
 _PROBE = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

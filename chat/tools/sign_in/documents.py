@@ -23,7 +23,7 @@ from chat.upstreams.exchange import (
 from chat.upstreams.failures import UpstreamRefused
 
 DOCUMENT_BYTES = 64 * 1024
-# Of one request, from the connection to the last byte.
+# The time of one request, from the connection to the last byte.
 REQUEST_SECONDS = 10.0
 _TIMES = ExchangeTimes(connect_seconds=5, write_seconds=5, silence_seconds=REQUEST_SECONDS)
 

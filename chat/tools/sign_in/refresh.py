@@ -50,7 +50,9 @@ class AccountTokens:
 
     async def give_up(self, refused: Credential) -> None:
         """The server has refused a token that is new: no further one is asked for."""
-        await self._threads.call(accounts.end, refused.account, refused.version, NOT_ACCEPTED)
+        await self._threads.call(
+            accounts.end_account, refused.account, refused.version, NOT_ACCEPTED
+        )
 
     async def aclose(self) -> None:
         """Waits for the refreshes that are under way."""
@@ -105,7 +107,7 @@ class AccountTokens:
         except tokens.Ended as ended:
             logger.info("tool_account.ended account=%d", credential.account)
             await self._threads.call(
-                accounts.end, credential.account, credential.version, str(ended)
+                accounts.end_account, credential.account, credential.version, str(ended)
             )
             return
         except SignInFailed:

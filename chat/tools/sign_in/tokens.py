@@ -115,7 +115,7 @@ async def _post(
     if ours.auth_method == "client_secret_basic":
         # RFC 6749 section 2.3.1: both are form-encoded first.
         pair = f"{quote(ours.client_id, safe='')}:{quote(secret, safe='')}"
-        authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        authorization = "Basic " + base64.b64encode(pair.encode()).decode()
         own = {}
     elif ours.auth_method == "client_secret_post":
         own["client_secret"] = secret

@@ -40,7 +40,9 @@ def client_metadata(request: HttpRequest) -> HttpResponse:
 
 @post_action(access.get_sign_in_server, refuse_with_message("tool_accounts"))
 def connect(request: HttpRequest, server: ToolServer) -> HttpResponse:
-    return _leave(request, server, actions.begin(request.user, server), reverse("tool_accounts"))
+    return _leave(
+        request, server, actions.begin_sign_in(request.user, server), reverse("tool_accounts")
+    )
 
 
 def _back_to_card(request: HttpRequest, call: ToolCall, refusal: ActionRefused) -> HttpResponse:
@@ -55,7 +57,7 @@ def connect_from_card(request: HttpRequest, call: ToolCall) -> HttpResponse:
     server = call.tool.server
     if server is None:
         raise ActionRefused(gettext(actions.NOT_PERSONAL))
-    page = actions.begin(request.user, server, question=call.question)
+    page = actions.begin_sign_in(request.user, server, question=call.question)
     return _leave(request, server, page, _card(call.question))
 
 
@@ -68,7 +70,7 @@ def _back_to_server(
 
 @post_action(access.get_tool_server, _back_to_server)
 def connect_for_listing(request: HttpRequest, server: ToolServer) -> HttpResponse:
-    page = actions.begin(request.user, server, is_for_listing=True)
+    page = actions.begin_sign_in(request.user, server, is_for_listing=True)
     return _leave(request, server, page, reverse("tool_server", args=[server.public_id]))
 
 

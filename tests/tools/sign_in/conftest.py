@@ -44,7 +44,7 @@ def answer_in(address: str) -> dict[str, str]:
 @pytest.fixture
 def connect(server: ToolServer, oauth: OAuthServer) -> Connect:
     def connect(user: User, person: str = "ana") -> ToolAccount:
-        page = actions.begin(user, server)
+        page = actions.begin_sign_in(user, server)
         answer = answer_in(oauth.allow(page.address, person))
         return actions.finish(user, actions.take_sign_in(user, answer["state"]), answer)
 

@@ -201,7 +201,7 @@ def test_administrator_is_asked_for_an_id_and_enters_it(
 ) -> None:
     oauth.issuer["registration_endpoint"] = None
     with pytest.raises(ActionRefused, match="enter a client ID"):
-        actions.begin(alice, server)
+        actions.begin_sign_in(alice, server)
     client.force_login(administrator)
 
     page = client.get(f"/people/tool-servers/{server.public_id}/").content.decode()
@@ -213,6 +213,6 @@ def test_administrator_is_asked_for_an_id_and_enters_it(
 
     stored = OAuthClient.objects.get()
     assert (stored.source, stored.issuer) == (ClientSource.ENTERED, oauth.url)
-    assert "client_id=mine" in actions.begin(alice, server).address
+    assert "client_id=mine" in actions.begin_sign_in(alice, server).address
     page = client.get(f"/people/tool-servers/{server.public_id}/").content.decode()
     assert "canary" not in page

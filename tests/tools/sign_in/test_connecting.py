@@ -78,7 +78,7 @@ def test_person_connects_on_the_settings_page(
 def test_nothing_secret_is_in_the_row_of_a_sign_in(
     alice: User, server: ToolServer, oauth: OAuthServer
 ) -> None:
-    page = actions.begin(alice, server)
+    page = actions.begin_sign_in(alice, server)
 
     started = ToolSignIn.objects.get()
     state = dict(parse_qsl(urlsplit(page.address).query))["state"]
@@ -94,7 +94,7 @@ def test_state_of_somebody_else_used_or_old_is_not_found(
     client: Client, alice: User, bob: User, server: ToolServer, oauth: OAuthServer
 ) -> None:
     client.force_login(bob)
-    foreign = answer_in(oauth.allow(actions.begin(alice, server).address))
+    foreign = answer_in(oauth.allow(actions.begin_sign_in(alice, server).address))
     used = answer_in(oauth.allow(page_of(client, server)))
     come_back(client, used)
     old = answer_in(oauth.allow(page_of(client, server)))
@@ -180,7 +180,7 @@ def test_way_back_leads_to_no_other_site(
 def test_server_that_moved_since_gets_no_account(
     alice: User, administrator: User, server: ToolServer, oauth: OAuthServer
 ) -> None:
-    answer = answer_in(oauth.allow(actions.begin(alice, server).address))
+    answer = answer_in(oauth.allow(actions.begin_sign_in(alice, server).address))
     started = actions.take_sign_in(alice, answer["state"])
     ToolServer.objects.update(address="http://other.test/mcp")
 
@@ -275,7 +275,7 @@ def test_accounts_end_with_what_they_are_for(
     other = User.objects.create_user("cleo", "cleo@example.com")
     Membership.objects.create(team=team, user=other, role="member")
     connect(other)
-    actions.begin(other, server)
+    actions.begin_sign_in(other, server)
     change = {"name": "Harbor", "headers": None}
     verbs: dict[str, Callable[[], object]] = {
         "removed from the team": lambda: remove_member(

@@ -37,7 +37,7 @@ def _frequent_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 def connected(
     user: User, server: ToolServer, oauth: OAuthServer, person: str = "ana"
 ) -> ToolAccount:
-    page = actions.begin(user, server)
+    page = actions.begin_sign_in(user, server)
     answer = answer_in(oauth.allow(page.address, person))
     return actions.finish(user, actions.take_sign_in(user, answer["state"]), answer)
 
