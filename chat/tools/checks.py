@@ -61,13 +61,15 @@ def why_never(conversation: Conversation, tool: Tool | None) -> str:
 
 
 def executor_for(tool: Tool | None, run: Run) -> User | None:
-    """The person whose account a call of the run uses: whoever wrote the message that is answered. Nobody for tools
-    without accounts."""
+    """The person whose account a call of the run uses: whoever wrote the message that is answered. In a copy, or after
+    they lost the right to write, it is whoever asked for the answer, or owns the conversation. Nobody for tools without
+    accounts."""
     if tool is None or not tool.is_personal:
         return None
-    message = run.message.parent
+    message, conversation = run.message.parent, run.conversation
     author = message.author if message is not None else None
-    return author or run.requested_by
+    candidates = (author, run.requested_by, conversation.owner)
+    return next((each for each in candidates if _may_write(each, conversation)), None)
 
 
 def decide_now(

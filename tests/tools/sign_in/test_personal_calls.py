@@ -13,6 +13,7 @@ from chat.events import decode_result
 from chat.models import (
     CallStatus,
     Conversation,
+    Message,
     Question,
     Run,
     Team,
@@ -31,7 +32,7 @@ from chat.questions import actions as questions
 from chat.questions.asking import ask_people
 from chat.runs.resume import read_inputs
 from chat.tools import calls, claims, endings
-from chat.tools.checks import NOT_CONNECTED, decide_now
+from chat.tools.checks import NOT_CONNECTED, decide_now, executor_for
 from chat.tools.definitions import digest_of
 from chat.tools.kinds import CallOutput, NeedsSignIn
 from chat.tools.outcome import run_tools
@@ -211,6 +212,20 @@ def test_retry_of_a_colleague_asks_the_author(
 
     [call] = calls_of(run)
     assert (call.executor, call.status) == (alice, "approval")
+
+
+def test_author_who_is_not_here_is_no_executor(
+    alice: User, bob: User, conversation: Conversation, upstream: Upstream, tool: Tool
+) -> None:
+    # As in a fork of his own: the messages keep their authors.
+    Conversation.objects.update(owner=bob, visibility=Visibility.PRIVATE)
+    conversation.refresh_from_db()
+
+    run = waiting_run(bob, conversation, upstream, "whoami")
+    Message.objects.filter(pk=run.message.parent_id).update(author=alice)
+    run = Run.objects.get(pk=run.pk)
+
+    assert executor_for(tool, run) == bob
 
 
 # --- whose token ------------------------------------------------------------------------------------
