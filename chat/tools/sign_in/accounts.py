@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from uuid import UUID, uuid4
 
@@ -135,5 +135,5 @@ def end_account(pk: int, version: int, problem: str) -> bool:
     return bool(mine.update(problem=problem, refresh_claim=None, refresh_claimed_at=None))
 
 
-def expiry_of(tokens: Tokens) -> object:
+def expiry_of(tokens: Tokens) -> datetime | None:
     return timezone.now() + timedelta(seconds=tokens.seconds) if tokens.seconds else None

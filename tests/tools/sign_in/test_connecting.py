@@ -307,3 +307,71 @@ def test_entering_another_client_id_ends_accounts_of_the_one_before(
     client = OAuthClient.objects.get()
     assert (client.client_id, client.open_secret()) == ("two", "s3cret-canary")
     assert "canary" not in client.sealed_secret
+
+
+def test_server_that_was_removed_is_not_revived_by_a_late_answer(
+    client: Client, alice: User, administrator: User, server: ToolServer, oauth: OAuthServer
+) -> None:
+    client.force_login(alice)
+    answer = answer_in(oauth.allow(page_of(client, server)))
+    servers.remove_server(administrator, server)
+
+    assert come_back(client, answer).status_code == 404
+    assert not ToolServer.objects.exists()
+    assert oauth.sent("/token") == []
+
+
+# --- the settings of a server -----------------------------------------------------------------------
+
+
+def test_administrator_chooses_that_each_person_signs_in(
+    client: Client, administrator: User, team: Team
+) -> None:
+    client.force_login(administrator)
+    add = f"/people/tool-servers/add/{team.public_id}/"
+    fields = {"name": "Harbor", "address": "http://a.test/mcp", "signs_in_people": "on"}
+
+    refused = client.post(add, {**fields, "headers": "X-Key: sk-canary-0123456789"})
+    assert "Leave the headers empty" in refused.content.decode()
+    assert "sk-canary" not in refused.content.decode()
+    client.post(add, fields)
+
+    stored = ToolServer.objects.get()
+    assert (stored.signs_in_people, stored.listed_by) == (True, administrator)
+    page = client.get(f"/people/tool-servers/{stored.public_id}/").content.decode()
+    assert "Connect your account to read the tools." in page
+
+    # A key for everybody and accounts exclude each other.
+    settings_address = f"/people/tool-servers/{stored.public_id}/settings/"
+    client.post(
+        settings_address,
+        {"name": "Harbor", "address": stored.address, "headers": "X-Key: sk-canary-0123456789"},
+    )
+    stored.refresh_from_db()
+    assert (stored.credentials, stored.has_headers) == ("shared", True)
+    client.post(settings_address, fields)
+    stored.refresh_from_db()
+    assert (stored.credentials, stored.has_headers) == ("person", False)
+
+
+def test_server_without_sign_in_has_no_accounts(
+    client: Client, alice: User, server: ToolServer
+) -> None:
+    ToolServer.objects.update(credentials="none")
+    client.force_login(alice)
+
+    response = client.post(f"/settings/connections/{server.public_id}/connect/")
+
+    assert response.status_code == 404
+    assert "Harbor" not in client.get("/settings/connections/").content.decode()
+
+
+def test_signing_in_again_and_again_is_limited(
+    client: Client, alice: User, server: ToolServer, oauth: OAuthServer
+) -> None:
+    for _ in range(actions.PER_MINUTE):
+        actions.begin_sign_in(alice, server)
+
+    with pytest.raises(ActionRefused, match="Wait a minute"):
+        actions.begin_sign_in(alice, server)
+    assert ToolSignIn.objects.count() == actions.PER_MINUTE
