@@ -10,6 +10,7 @@ from django.test import Client
 from chat import access
 from chat.core.errors import ActionRefused
 from chat.events import decode_result
+from chat.inbox.entries import entries_of
 from chat.models import (
     CallStatus,
     Conversation,
@@ -444,3 +445,6 @@ def test_call_is_in_the_inbox_of_its_executor_only(
     assert place in client.get("/inbox/").content.decode()
     client.force_login(bob)
     assert place not in client.get("/inbox/").content.decode()
+    # What is counted and notified.
+    assert [entry.kind for entry in entries_of(alice) if entry.kind == "call"] == ["call"]
+    assert [entry.kind for entry in entries_of(bob) if entry.kind == "call"] == []
