@@ -35,6 +35,21 @@ class Migration(migrations.Migration):
             field=models.BooleanField(db_default=False, default=False),
         ),
         migrations.AddField(
+            model_name="toolcall",
+            name="keeps_private",
+            field=models.BooleanField(db_default=False, default=False),
+        ),
+        migrations.AddField(
+            model_name="toolcall",
+            name="private_output",
+            field=models.TextField(blank=True, db_default=""),
+        ),
+        migrations.AddField(
+            model_name="tool",
+            name="keeps_private",
+            field=models.BooleanField(db_default=False, default=False),
+        ),
+        migrations.AddField(
             model_name="toolserver",
             name="credentials",
             field=models.CharField(

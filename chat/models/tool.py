@@ -143,6 +143,8 @@ class Tool(models.Model):
     # another one since then is off until somebody has seen it: ``offered`` is what the server says now.
     seen_digest = models.CharField(max_length=64, blank=True, db_default="")
     offered = models.JSONField(null=True, blank=True)
+    # Results of calls with somebody's account stay with that person, unless they share them.
+    keeps_private = models.BooleanField(default=False, db_default=False)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, editable=False
     )

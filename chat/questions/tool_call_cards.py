@@ -18,7 +18,7 @@ from chat.models import CallStatus, QuestionStatus, ToolCall, ToolRule, User
 from chat.questions.question_cards import QuestionCard, digest
 from chat.rendering import figures
 from chat.rendering.approvals import ApprovalCall
-from chat.rendering.components import name_of
+from chat.rendering.components import name_of, output_excerpt
 from chat.rendering.safety import HIDDEN
 from chat.web.tool_words import credential_of, where_called
 
@@ -90,7 +90,26 @@ class ToolCallCard(QuestionCard):
 
     @property
     def names_reader(self) -> bool:
-        return super().names_reader or (self.tool_call.is_personal and self.is_open)
+        is_for_one = self.tool_call.is_personal and (self.is_open or self.has_private_output)
+        return super().names_reader or is_for_one
+
+    @property
+    def keeps_private(self) -> bool:
+        return self.tool_call.keeps_private
+
+    @property
+    def may_keep_private(self) -> bool:
+        """Whether it makes a difference: others read the result, too."""
+        return self.tool_call.is_personal and self.is_shared
+
+    @property
+    def has_private_output(self) -> bool:
+        return bool(self.tool_call.private_output)
+
+    @property
+    def private_output(self) -> SafeString:
+        """The result that the executor alone is shown."""
+        return output_excerpt(self.tool_call.private_output)
 
     @property
     def mark(self) -> str:

@@ -82,6 +82,7 @@ def _facts_of(call: ToolCall) -> list[tuple[str, str]]:
         took = duration(milliseconds_of((call.finished_at - call.sent_at).total_seconds()))
     return [
         (gettext("Approved by"), str(call.approved_by or "")),
+        (gettext("Result"), gettext("Kept private") if call.private_output else ""),
         (gettext("Attempt"), count(call.attempt) if call.attempt else ""),
         (gettext("Duration"), took),
         (gettext("Request size"), size(call.request_bytes) if call.sent_at else ""),

@@ -40,8 +40,15 @@ NOT_DESTRUCTIVE = gettext_lazy(
 MAY_HAVE_RUN = gettext_noop("The call was sent, but its result was lost, so it may have run.")
 
 
-def approve(user: User, call: ToolCall, arguments: JsonObject | None = None) -> None:
-    """Lets the call run, once. ``arguments`` replace those that the model asked for."""
+def approve(
+    user: User,
+    call: ToolCall,
+    arguments: JsonObject | None = None,
+    *,
+    keeps_private: bool | None = None,
+) -> None:
+    """Lets the call run, once. ``arguments`` replace those that the model asked for. ``keeps_private``: whether the result
+    of a call with an account is for its executor alone; ``None`` is the tool's default."""
     if arguments is not None and call.tool is not None:
         check_arguments(arguments, call.tool.schema)
     chosen = call.arguments if arguments is None else arguments
@@ -50,6 +57,8 @@ def approve(user: User, call: ToolCall, arguments: JsonObject | None = None) -> 
         if not _queue(user, call, CallStatus.APPROVAL, chosen):
             _check_same(user, call, chosen)
             return
+        if keeps_private is not None and call.is_personal:
+            ToolCall.objects.filter(pk=call.pk).update(keeps_private=keeps_private)
         is_edited = chosen != call.arguments
         _audit(user, call, "tool_call.approved", **({"edited": True} if is_edited else {}))
         questions.publish_run(call.question.run, revision)
@@ -72,6 +81,7 @@ def choose(
     *,
     arguments: JsonObject | None = None,
     reason: str = "",
+    keeps_private: bool | None = None,
 ) -> Run | None:
     """Decides about all further calls of the tool in this conversation, and about those of this answer that
     wait for approval: this one with ``arguments``, or with the reason of its refusal. A destructive tool can't
@@ -86,7 +96,7 @@ def choose(
     with questions.changed_room(conversation):
         # The call itself first: if it can't be decided any more, nothing is.
         if is_allowed:
-            approve(user, call, arguments)
+            approve(user, call, arguments, keeps_private=keeps_private)
         else:
             refuse(user, call, reason)
         ToolChoice.objects.update_or_create(

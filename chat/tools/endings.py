@@ -34,13 +34,15 @@ from chat.questions import actions as questions
 from chat.runs.tool_calls import TOOL_CALLS
 from chat.search.sources import index
 from chat.tools.call_rows import held_by, lock_conversation, read_call
-from chat.tools.checks import NOT_CONNECTED
+from chat.tools.checks import NOT_CONNECTED, is_private_to
 from chat.tools.kinds import CallFailed, CallOutput, NeedsSignIn, OutputFile
 from chat.tools.mcp.listing import clean_json
 from chat.web.files import SUFFIXES, file_name
 
 logger = logging.getLogger(__name__)
 
+KEPT_PRIVATE = gettext_noop("The tool ran, and its result is kept private.")
+EMPTY = gettext_noop("The result is empty.")
 TOO_LARGE = gettext_noop("The result is larger than the limit.")
 
 
@@ -67,7 +69,7 @@ def end_call(pk: int, claim: UUID, ending: CallOutput | CallFailed | NeedsSignIn
     files = [_new_file(each, number) for number, each in enumerate(ending.files, start=1)]
     # Other writers wait for the transaction, so the storage for files is written before it.
     with FileContent.objects.writing(files, is_optional=True) as written:
-        return _settle(pk, claim, reply, values, written)
+        return _settle(pk, claim, reply, values, written, private_output=text or EMPTY)
 
 
 def _storable(structured: Json) -> Json:
@@ -126,25 +128,41 @@ def _settle(
     reply: JsonObject,
     values: Mapping[str, object],
     files: Sequence[_NewFile] = (),
+    *,
+    private_output: str = "",
 ) -> bool:
-    """In one transaction: the result is stored, and then the follow-up queued."""
+    """In one transaction: the result is stored, and then the follow-up queued. ``private_output`` is stored in place of the
+    reply and the files if the call keeps its result private here."""
     call = read_call(pk)
     if call is None:
         return False
     with transaction.atomic():
         if not lock_conversation(pk):
             return False
+        status = QuestionStatus.ANSWERED
+        if private_output and _stays_private(pk):
+            # A model repeats what it has read, so it doesn't get the result either.
+            status, reply, files = QuestionStatus.DECLINED, {"reason": KEPT_PRIVATE}, ()
+            values = {**values, "private_output": private_output}
         ended = held_by(pk, claim).update(
             finished_at=timezone.now(), claim=None, runner=None, **values
         )
         if ended:
             _store_files(call, files)
-            questions.settle_running(call.question, QuestionStatus.ANSWERED, reply)
+            questions.settle_running(call.question, status, reply)
             # A place is free for the next call of the answer.
             publish_after_commit(TOOL_CALLS)
     if ended:
         logger.info("tool_call.ended call=%d status=%s", pk, values["status"])
     return bool(ended)
+
+
+def _stays_private(pk: int) -> bool:
+    """Whether the result is for the executor alone: others read the conversation. Call it under its lock."""
+    call = read_call(pk)
+    if call is None or not call.is_personal or not call.keeps_private:
+        return False
+    return not is_private_to(call.executor, call.question.conversation)
 
 
 def ask_people(pk: int, claim: UUID, sentence: str) -> bool:

@@ -118,6 +118,7 @@ def _new_call(question: Question, tool: Tool | None, decision: checks.Decision) 
         definition_digest=call_digest(tool) if tool else "",
         executor=checks.executor_for(tool, question.run),
         is_personal=tool is not None and tool.is_personal,
+        keeps_private=tool is not None and tool.is_personal and tool.keeps_private,
         arguments=body if isinstance(body, dict) else {},
         queued_at=now if status == CallStatus.QUEUED else None,
         finished_at=now if status == CallStatus.REFUSED else None,

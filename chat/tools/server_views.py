@@ -191,6 +191,7 @@ def tool_server_rule(request: HttpRequest, tool: Tool) -> HttpResponse:
         tool,
         rule=request.POST.get("rule", ""),
         digest=request.POST.get("digest", ""),
+        keeps_private={"share": False, "private": True}.get(request.POST.get("result", "")),
     )
     assert tool.server is not None
     return redirect("tool_server", tool.server.public_id)

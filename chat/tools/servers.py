@@ -180,8 +180,10 @@ def is_changed(tool: Tool) -> bool:
     return tool.offered is not None and not is_gone(tool)
 
 
-def set_rule(user: User, tool: Tool, *, rule: str, digest: str) -> None:
-    """Sets when the tool runs. ``digest`` is that of the definition that the person has seen: it becomes the one that
+def set_rule(
+    user: User, tool: Tool, *, rule: str, digest: str, keeps_private: bool | None = None
+) -> None:
+    """Sets when the tool runs, and whether results of calls with accounts stay private unless they are shared. ``digest`` is that of the definition that the person has seen: it becomes the one that
     models get. Raises ``ActionRefused`` if the server has another one by now."""
     if rule not in ToolRule.values:
         raise ActionRefused(gettext("Choose when the tool may run."))
@@ -193,6 +195,8 @@ def set_rule(user: User, tool: Tool, *, rule: str, digest: str) -> None:
         if rule != ToolRule.OFF:
             _take_definition(stored, rule, digest)
         stored.rule = rule
+        if keeps_private is not None:
+            stored.keeps_private = keeps_private
         stored.save()
         withdraw_allowances(stored, before)
         AuditEvent.objects.record(

@@ -31,14 +31,16 @@ from chat.models import (
 )
 from chat.questions import actions as questions
 from chat.questions.asking import ask_people
+from chat.questions.card_reading import cards_by_run
 from chat.runs.resume import read_inputs
-from chat.tools import calls, claims, endings
+from chat.tools import calls, claims, endings, servers
 from chat.tools.checks import NOT_CONNECTED, decide_now, executor_for
 from chat.tools.definitions import digest_of
-from chat.tools.kinds import CallOutput, NeedsSignIn
+from chat.tools.kinds import CallOutput, NeedsSignIn, OutputFile
 from chat.tools.outcome import run_tools
 from chat.tools.rules import Verdict
 from chat.tools.sign_in import actions
+from tests.exports.check import html_of, json_of, markdown_of
 from tests.tools.calling import calls_of, claim, follow_up_of, give_result, statuses, waiting_run
 from tests.tools.sign_in.conftest import Connect, answer_in
 from tests.tools.sign_in.oauth_server import OAuthServer
@@ -380,6 +382,103 @@ def test_receipt_names_the_person(run: Run, alice: User, connect: Connect) -> No
     assert given.execution is not None
     assert given.execution.credential == "Alice"
     assert statuses(run) == [("answered", CallStatus.DONE)]
+
+
+# --- private results --------------------------------------------------------------------------------
+
+SECRET = "the diagnosis, as a canary"
+
+
+def ended_privately(run: Run, alice: User) -> Run | None:
+    calls.approve(alice, calls_of(run)[0], keeps_private=True)
+    [claimed] = claim(run)
+    claims.mark_sent(claimed.pk, claimed.claim)
+    file = OutputFile(media_type="text/plain", content=SECRET.encode(), name="a.txt")
+    output = CallOutput(text=SECRET, structured={"text": SECRET}, files=[file])
+    assert endings.end_call(claimed.pk, claimed.claim, output)
+    return follow_up_of(run)
+
+
+def test_private_result_goes_to_its_person_and_not_to_the_model(
+    client: Client, run: Run, alice: User, bob: User, administrator: User, connect: Connect
+) -> None:
+    connect(alice)
+    follow_up = ended_privately(run, alice)
+
+    assert follow_up is not None
+    [given] = read_inputs(follow_up)
+    assert (given.outcome, given.output) == (
+        "declined",
+        "This tool call has no result. The tool ran, and its result is kept private.",
+    )
+    assert statuses(run) == [("declined", "done")]
+    assert not run.files.exists()
+    [call] = calls_of(run)
+    assert SECRET not in str(call.question.answer) + str(follow_up.inputs)
+    assert SECRET in card(client, alice, run)
+    for reader in (bob, administrator):
+        client.force_login(reader)
+        page = client.get(f"/c/{run.conversation.public_id}/").content.decode()
+        assert SECRET not in page
+    assert "Alice keeps the result private." in card(client, bob, run)
+    # Exports, of hers as well, and the details of the run.
+    room = run.conversation
+    for text in (str(json_of(alice, room)), html_of(alice, room), markdown_of(alice, room)):
+        assert SECRET not in text
+    client.force_login(bob)
+    details = client.get(f"/r/{run.public_id}/").content.decode()
+    assert SECRET not in details
+
+
+def test_private_result_is_rendered_for_each_reader(
+    run: Run, alice: User, connect: Connect
+) -> None:
+    connect(alice)
+    ended_privately(run, alice)
+
+    [cards] = cards_by_run([Run.objects.get(pk=run.pk)]).values()
+    assert [each.names_reader for each in cards] == [True]
+
+
+def test_result_goes_to_the_model_where_nobody_else_reads(
+    run: Run, alice: User, connect: Connect
+) -> None:
+    Conversation.objects.update(visibility=Visibility.PRIVATE)
+    run = Run.objects.get(pk=run.pk)
+    connect(alice)
+
+    follow_up = ended_privately(run, alice)
+
+    assert follow_up is not None
+    assert read_inputs(follow_up)[0].output == SECRET
+    assert calls_of(run)[0].private_output == ""
+
+
+def test_default_is_that_of_the_tool_and_the_approver_chooses(
+    alice: User,
+    administrator: User,
+    conversation: Conversation,
+    upstream: Upstream,
+    tool: Tool,
+    connect: Connect,
+    client: Client,
+) -> None:
+    Conversation.objects.update(visibility=Visibility.TEAM)
+    digest = digest_of(tool)
+    servers.set_rule(administrator, tool, rule=ToolRule.ASK, digest=digest, keeps_private=True)
+    connect(alice)
+    run = waiting_run(alice, Conversation.objects.get(), upstream, "whoami")
+    [call] = calls_of(run)
+    assert call.keeps_private
+    address = f"/q/{call.question.public_id}/approve/"
+    assert "Keep private" in card(client, alice, run)
+
+    client.post(address, {"result": "share"})
+
+    assert not calls_of(run)[0].keeps_private
+    # A rule that is set without it keeps it.
+    servers.set_rule(administrator, tool, rule=ToolRule.AUTO, digest=digest)
+    assert Tool.objects.get().keeps_private
 
 
 # --- pages ------------------------------------------------------------------------------------------
