@@ -8,19 +8,40 @@ before it serves.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import Model
 from django.utils.translation import gettext_lazy
 
 from chat.core import encryption
 from chat.core.encryption import DecryptionError
-from chat.models import AuditEvent, KeyKind, KeyMark, Upstream
+from chat.models import (
+    AuditEvent,
+    KeyKind,
+    KeyMark,
+    OAuthClient,
+    ToolAccount,
+    ToolRequest,
+    ToolServer,
+    ToolSignIn,
+    Upstream,
+)
 
 # A number that nothing else uses as a lock: two processes that start at once wait for each other.
 _LOCK = 7_482_001
+
+# Every column with a stored secret.
+SEALED_COLUMNS: Mapping[type[Model], Sequence[str]] = {
+    Upstream: ("sealed_key", "sealed_options"),
+    ToolServer: ("sealed_headers",),
+    ToolRequest: ("sealed_headers",),
+    OAuthClient: ("sealed_secret",),
+    ToolAccount: ("sealed_tokens",),
+    ToolSignIn: ("sealed_verifier",),
+}
 
 MISSING_ENCRYPTION_KEY = gettext_lazy(
     "One of this installation’s encryption keys is missing. All processes need the same "
@@ -87,9 +108,10 @@ def rotate_keys() -> KeyState:
     Secrets that cannot be decrypted stay as they are. The fingerprints of the older keys are
     deleted only if no secret needs them any more.
     """
-    for upstream in Upstream.objects.order_by("pk"):
-        for column in ("sealed_key", "sealed_options"):
-            _reseal(upstream, column)
+    for model, columns in SEALED_COLUMNS.items():
+        for row in model._default_manager.only(*columns).order_by("pk"):
+            for column in columns:
+                _reseal(row, column)
     state = key_state()
     with transaction.atomic():
         _take_turns()
@@ -155,8 +177,13 @@ def _signing_marks() -> Sequence[str]:
 
 
 def _all_sealed() -> list[str]:
-    rows = Upstream.objects.values_list("sealed_key", "sealed_options")
-    return [sealed for row in rows for sealed in row if sealed]
+    return [
+        sealed
+        for model, columns in SEALED_COLUMNS.items()
+        for row in model._default_manager.values_list(*columns)
+        for sealed in row
+        if sealed
+    ]
 
 
 def _can_read(sealed: str) -> bool:
@@ -167,13 +194,14 @@ def _can_read(sealed: str) -> bool:
     return True
 
 
-def _reseal(upstream: Upstream, column: str) -> None:
+def _reseal(row: Model, column: str) -> None:
     """Encrypts the column with the newest key, unless a change in the meantime has done so."""
-    sealed = getattr(upstream, column)
+    sealed = getattr(row, column)
     if not sealed or encryption.is_newest(sealed):
         return
     try:
         renewed = encryption.reencrypt(sealed)
     except DecryptionError:
         return
-    Upstream.objects.filter(pk=upstream.pk, **{column: sealed}).update(**{column: renewed})
+    same = type(row)._default_manager.filter(pk=row.pk, **{column: sealed})
+    same.update(**{column: renewed})

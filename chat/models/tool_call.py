@@ -73,6 +73,16 @@ class ToolCall(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
     approved_at = models.DateTimeField(null=True)
+    # The person whose account it uses, who alone decides about it; none for tools without one.
+    executor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    # Stays when the executor's account here is deleted: nobody else may take the call over.
+    is_personal = models.BooleanField(default=False, db_default=False)
+    # Where others read the conversation, the result is for the executor alone. It stands here and nowhere else, so
+    # that nothing that shows, copies or exports answers has it.
+    keeps_private = models.BooleanField(default=False, db_default=False)
+    private_output = models.TextField(blank=True, db_default="")
     # The runner that has claimed it, and the token of the claim that owns the row.
     runner = models.ForeignKey(
         Runner, null=True, on_delete=models.SET_NULL, related_name="tool_calls"

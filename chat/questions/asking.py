@@ -103,6 +103,7 @@ def _execution_of(row: Question) -> ToolExecution | None:
     return ToolExecution(
         executor=call.kind,
         server=call.server_name,
+        credential=str(call.executor) if call.executor else "",
         rule=call.rule,
         approved_by=str(call.approved_by) if call.approved_by else "",
         approved_at=_iso(call.approved_at),

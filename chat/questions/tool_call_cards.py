@@ -14,12 +14,12 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.events import JsonObject
-from chat.models import CallStatus, QuestionStatus, ToolCall, ToolRule
+from chat.models import CallStatus, QuestionStatus, ToolCall, ToolRule, User
 from chat.questions.input_cards import InputCard, first_open, input_cards
 from chat.questions.question_cards import QuestionCard, digest
 from chat.rendering import figures
 from chat.rendering.approvals import ApprovalCall
-from chat.rendering.components import name_of
+from chat.rendering.components import name_of, output_excerpt
 from chat.rendering.safety import HIDDEN
 from chat.web.tool_words import credential_of, where_called
 
@@ -89,11 +89,52 @@ class ToolCallCard(QuestionCard):
             return "settled"
         if self.needs_input:
             return f"input{self.input.hex if self.input else ''}"
+        if self.needs_account:
+            return "connect"
         return "unknown" if self.may_have_run else "approval"
 
     @property
     def has_own_way_on(self) -> bool:
-        return True
+        """Where one person decides, the others can continue the answer without the call."""
+        return not self.tool_call.is_personal
+
+    @property
+    def executor(self) -> User | None:
+        """The person whose account is used, who alone decides."""
+        return self.tool_call.executor if self.tool_call.is_personal else None
+
+    @property
+    def is_personal(self) -> bool:
+        return self.tool_call.is_personal
+
+    @property
+    def needs_account(self) -> bool:
+        """True if it waits until the executor has an account at the server."""
+        has_account = getattr(self.question, "has_account", True)
+        return self.is_open and self.tool_call.is_personal and not has_account
+
+    @property
+    def names_reader(self) -> bool:
+        is_for_one = self.tool_call.is_personal and (self.is_open or self.has_private_output)
+        return super().names_reader or is_for_one
+
+    @property
+    def keeps_private(self) -> bool:
+        return self.tool_call.keeps_private
+
+    @property
+    def may_keep_private(self) -> bool:
+        """True if it makes a difference: others read the result, too."""
+        return self.tool_call.is_personal and self.is_shared
+
+    @property
+    def has_private_output(self) -> bool:
+        return bool(self.tool_call.private_output)
+
+    @property
+    def private_output(self) -> SafeString:
+        """The result that the executor alone is shown."""
+        return output_excerpt(self.tool_call.private_output)
 
     @property
     def mark(self) -> str:
@@ -110,7 +151,7 @@ class ToolCallCard(QuestionCard):
 
     @property
     def credential(self) -> str:
-        return credential_of(self.tool_call.tool)
+        return credential_of(self.tool_call)
 
     @property
     def approval_note(self) -> str:
@@ -211,7 +252,13 @@ class ToolCallCard(QuestionCard):
     def open_state(self) -> str:
         if self.needs_input:
             return gettext("Waiting for input")
-        return gettext("May have run") if self.may_have_run else gettext("Waiting for approval")
+        if self.may_have_run:
+            return gettext("May have run")
+        return (
+            gettext("Waiting for a sign-in")
+            if self.needs_account
+            else gettext("Waiting for approval")
+        )
 
     @property
     def outcome(self) -> str:

@@ -55,7 +55,7 @@ class ToolReceipt:
 def tool_receipts_of(run: Run, *, with_settings: bool) -> list[ToolReceipt]:
     """The receipts of the calls that the run asked for, in their order."""
     calls = ToolCall.objects.filter(question__run=run).select_related(
-        "question", "tool__server", "tool__request", "approved_by"
+        "question", "tool__server", "tool__request", "approved_by", "executor"
     )
     calls = calls.prefetch_related("inputs__answered_by")
     return [_receipt(call, with_settings) for call in calls.order_by("question__position", "pk")]
@@ -104,7 +104,7 @@ def _settings_of(call: ToolCall) -> list[tuple[str, str]]:
     rule = ToolRule(call.rule).label if call.rule in ToolRule.values else ""
     return [
         (gettext("Server"), where_called(call)),
-        (gettext("Credential"), credential_of(call.tool) if call.sent_at else ""),
+        (gettext("Credential"), credential_of(call) if call.sent_at else ""),
         (gettext("Rule"), str(rule)),
     ]
 
@@ -115,6 +115,7 @@ def _facts_of(call: ToolCall) -> list[tuple[str, str]]:
         took = duration(milliseconds_of((call.finished_at - call.sent_at).total_seconds()))
     return [
         (gettext("Approved by"), str(call.approved_by or "")),
+        (gettext("Result"), gettext("Kept private") if call.private_output else ""),
         (gettext("Attempt"), count(call.attempt) if call.attempt else ""),
         (gettext("Duration"), took),
         (gettext("Request size"), size(call.request_bytes) if call.sent_at else ""),

@@ -44,15 +44,25 @@ FROM_THE_START = {"sealed_state": "", "sealed_task": "", "answered_round": 0}
 MAY_HAVE_RUN = gettext_noop("The call was sent, but its result was lost, so it may have run.")
 
 
-def approve(user: User, call: ToolCall, arguments: JsonObject | None = None) -> None:
-    """Lets the call run, once. ``arguments`` replace those that the model asked for."""
+def approve(
+    user: User,
+    call: ToolCall,
+    arguments: JsonObject | None = None,
+    *,
+    keeps_private: bool | None = None,
+) -> None:
+    """Lets the call run, once. ``arguments`` replace those that the model asked for. ``keeps_private``: whether the result
+    of a call with an account is for its executor alone; ``None`` is the tool's default."""
     if arguments is not None and call.tool is not None:
         check_arguments(arguments, call.tool.schema)
     chosen = call.arguments if arguments is None else arguments
+    _check_connected(call)
     with questions.changed_room(call.question.conversation) as revision:
         if not _queue(user, call, CallStatus.APPROVAL, chosen):
             _check_same(user, call, chosen)
             return
+        if keeps_private is not None and call.is_personal:
+            ToolCall.objects.filter(pk=call.pk).update(keeps_private=keeps_private)
         is_edited = chosen != call.arguments
         _audit(user, call, "tool_call.approved", **({"edited": True} if is_edited else {}))
         questions.publish_run(call.question.run, revision)
@@ -75,6 +85,7 @@ def choose(
     *,
     arguments: JsonObject | None = None,
     reason: str = "",
+    keeps_private: bool | None = None,
 ) -> Run | None:
     """Decides about all further calls of the tool in this conversation, and about those of this answer that
     wait for approval: this one with ``arguments``, or with the reason of its refusal. A destructive tool can't
@@ -89,7 +100,7 @@ def choose(
     with questions.changed_room(conversation):
         # The call itself first: if it can't be decided any more, nothing is.
         if is_allowed:
-            approve(user, call, arguments)
+            approve(user, call, arguments, keeps_private=keeps_private)
         else:
             refuse(user, call, reason)
         ToolChoice.objects.update_or_create(
@@ -132,6 +143,7 @@ def forget_choice(user: User, conversation: Conversation, tool: Tool) -> None:
 
 def run_again(user: User, call: ToolCall) -> None:
     """Runs a call that may have run once more."""
+    _check_connected(call)
     with questions.changed_room(call.question.conversation) as revision:
         if not _queue(user, call, CallStatus.UNKNOWN, call.arguments):
             _check_same(user, call, call.arguments)
@@ -151,6 +163,12 @@ def go_on_without(user: User, call: ToolCall) -> Run | None:
 
 
 # --- parts of the decisions ------------------------------------------------------------------------
+
+
+def _check_connected(call: ToolCall) -> None:
+    """Without the account the call would only ask again."""
+    if call.tool is not None and not checks.is_connected(call.tool, call.executor):
+        raise ActionRefused(gettext(checks.NOT_CONNECTED))
 
 
 def _decide(user: User, call: ToolCall, is_allowed: bool) -> None:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from django.utils.translation import gettext_noop
 
 from chat import access
-from chat.models import Conversation, Tool, ToolCall, ToolChoice, ToolKind, ToolRule, User
+from chat.models import Conversation, Run, Tool, ToolCall, ToolChoice, ToolKind, ToolRule, User
 from chat.tools.definitions import call_digest, tool_digest
 from chat.tools.kinds import executor_of
 from chat.tools.rules import Situation, Verdict, decide
+from chat.tools.sign_in.accounts import account_for_call
 
 # Sentences for people and for the model, stored in English; pages translate them.
 REMOVED = gettext_noop("This tool was removed.")
@@ -27,6 +28,7 @@ NOT_SEEN = gettext_noop("This tool has changed, and nobody has turned it on agai
 CHANGED = gettext_noop("This tool was changed after the call was made.")
 NO_EXECUTOR = gettext_noop("Tools of this kind can’t run here.")
 DELETED = gettext_noop("The conversation was deleted.")
+NOT_CONNECTED = gettext_noop("This tool needs an account at its server.")
 MAY_NOT_WRITE = gettext_noop(
     "The person who approved the call can no longer write in this conversation."
 )
@@ -59,25 +61,54 @@ def why_never(conversation: Conversation, tool: Tool | None) -> str:
     return "" if executor_of(tool.kind) else NO_EXECUTOR
 
 
-def decide_now(conversation: Conversation, tool: Tool | None, requester: User | None) -> Decision:
-    """The decision about a call that nobody has approved."""
+def executor_for(tool: Tool | None, run: Run) -> User | None:
+    """The person whose account a call of the run uses: whoever wrote the message that is answered. In a copy, or after
+    they lost the right to write, it is whoever asked for the answer, or owns the conversation. Nobody for tools without
+    accounts."""
+    if tool is None or not tool.is_personal:
+        return None
+    message, conversation = run.message.parent, run.conversation
+    author = message.author if message is not None else None
+    candidates = (author, run.requested_by, conversation.owner)
+    return next((each for each in candidates if _may_write(each, conversation)), None)
+
+
+def decide_now(
+    conversation: Conversation,
+    tool: Tool | None,
+    requester: User | None,
+    executor: User | None = None,
+) -> Decision:
+    """The decision about a call that nobody has approved. ``executor``: the person whose account it would use."""
     if reason := why_never(conversation, tool):
         return Decision(verdict=Verdict.REFUSE, reason=reason)
     assert tool is not None
     if not access.may_use_tool(requester, tool):
         return Decision(verdict=Verdict.REFUSE, reason=FOR_OTHERS)
+    person = executor if tool.is_personal else requester
+    # Nobody else starts what runs by itself with somebody's account: a retry or a reply of a colleague asks.
+    is_own = person is not None and person == requester
     choice = ToolChoice.objects.filter(conversation=conversation, tool=tool).first()
     verdict = decide(
         Situation(
             rule=tool.rule,
-            is_private=is_private_to(requester, conversation),
-            is_entitled=_may_write(requester, conversation),
+            is_private=is_private_to(person, conversation),
+            is_entitled=is_own and _may_write(person, conversation),
             is_read_only=tool.is_read_only,
             is_destructive=tool.is_destructive,
-            choice=_standing(choice, conversation, tool),
+            choice=_standing(choice, conversation, tool, executor),
         )
     )
+    if verdict == Verdict.RUN and not is_connected(tool, executor):
+        return Decision(verdict=Verdict.ASK, reason=NOT_CONNECTED)
     return Decision(verdict=verdict, reason=NEVER if verdict == Verdict.REFUSE else "")
+
+
+def is_connected(tool: Tool, executor: User | None) -> bool:
+    """Returns whether the account that a call needs is connected; tools without accounts need none."""
+    if tool.server is None or not tool.is_personal:
+        return True
+    return account_for_call(executor, tool.server) is not None
 
 
 def decide_at_call(call: ToolCall) -> Decision:
@@ -86,7 +117,8 @@ def decide_at_call(call: ToolCall) -> Decision:
     question = call.question
     conversation = question.conversation
     if call.approved_at is None:
-        decision = decide_now(conversation, call.tool, question.run.requested_by)
+        requester = question.run.requested_by
+        decision = decide_now(conversation, call.tool, requester, call.executor)
     else:
         decision = _decide_approved(call, conversation)
     if decision.verdict == Verdict.REFUSE or call.tool is None:
@@ -96,13 +128,21 @@ def decide_at_call(call: ToolCall) -> Decision:
 
 
 def _decide_approved(call: ToolCall, conversation: Conversation) -> Decision:
-    reason = why_never(conversation, call.tool)
+    tool = call.tool
+    reason = why_never(conversation, tool)
     requester = call.question.run.requested_by
-    if not reason and call.tool is not None and not access.may_use_tool(requester, call.tool):
+    if not reason and tool is not None and not access.may_use_tool(requester, tool):
         reason = FOR_OTHERS
     if not reason and not _may_write(call.approved_by, conversation):
         reason = MAY_NOT_WRITE
-    return Decision(verdict=Verdict.REFUSE if reason else Verdict.RUN, reason=reason)
+    if reason or tool is None:
+        return Decision(verdict=Verdict.REFUSE, reason=reason)
+    if call.is_personal != tool.is_personal:
+        # Somebody has approved it for another credential.
+        return Decision(verdict=Verdict.REFUSE, reason=CHANGED)
+    if not is_connected(tool, call.executor):
+        return Decision(verdict=Verdict.ASK, reason=NOT_CONNECTED)
+    return Decision(verdict=Verdict.RUN)
 
 
 def is_private_to(person: User | None, conversation: Conversation) -> bool:
@@ -111,11 +151,15 @@ def is_private_to(person: User | None, conversation: Conversation) -> bool:
     return is_owner and not access.is_seen_by_others(conversation)
 
 
-def _standing(choice: ToolChoice | None, conversation: Conversation, tool: Tool) -> bool | None:
+def _standing(
+    choice: ToolChoice | None, conversation: Conversation, tool: Tool, executor: User | None
+) -> bool | None:
     """The choice, as long as the person who allowed calls in advance is entitled, and the tool is the one that they
-    allowed; "never" stays."""
+    allowed; "never" stays. Calls with somebody's account are allowed by nobody else."""
     if choice is None or not choice.is_allowed:
         return None if choice is None else False
+    if tool.is_personal and choice.chosen_by != executor:
+        return None
     is_same = choice.definition_digest == call_digest(tool)
     return True if is_same and _may_write(choice.chosen_by, conversation) else None
 

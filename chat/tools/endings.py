@@ -35,21 +35,28 @@ from chat.runs.tool_calls import TOOL_CALLS
 from chat.search.sources import index
 from chat.tools.call_metrics import count_call
 from chat.tools.call_rows import held_by, lock_conversation, read_call, withdraw_input
+from chat.tools.checks import NOT_CONNECTED, is_private_to
 from chat.tools.inputs import TooOften, store_inputs
-from chat.tools.kinds import CallFailed, CallOutput, InputNeeded, OutputFile
+from chat.tools.kinds import CallFailed, CallOutput, InputNeeded, NeedsSignIn, OutputFile
 from chat.tools.mcp.listing import clean_json
 from chat.web.files import SUFFIXES, file_name
 
 logger = logging.getLogger(__name__)
 
+KEPT_PRIVATE = gettext_noop("The tool ran, and its result is kept private.")
+EMPTY = gettext_noop("The result is empty.")
 TOO_LARGE = gettext_noop("The result is larger than the limit.")
 
 
-def end_call(pk: int, claim: UUID, ending: CallOutput | InputNeeded | CallFailed) -> bool:
+def end_call(
+    pk: int, claim: UUID, ending: CallOutput | InputNeeded | CallFailed | NeedsSignIn
+) -> bool:
     """Stores how a call ended, or what it asks people, and continues the answer if it was the last one. False if
     another claim, a person or a stop was faster."""
     if isinstance(ending, InputNeeded):
         return ask_for_input(pk, claim, ending)
+    if isinstance(ending, NeedsSignIn):
+        return _ask_to_sign_in(pk, claim)
     if isinstance(ending, CallFailed):
         return _end_failed(pk, claim, ending)
     text = clean(ending.text)
@@ -72,7 +79,7 @@ def end_call(pk: int, claim: UUID, ending: CallOutput | InputNeeded | CallFailed
     files = [_new_file(each, number) for number, each in enumerate(ending.files, start=1)]
     # Other writers wait for the transaction, so the storage for files is written before it.
     with FileContent.objects.writing(files, is_optional=True) as written:
-        return _settle(pk, claim, reply, values, written)
+        return _settle(pk, claim, reply, values, written, private_output=text or EMPTY)
 
 
 def _storable(structured: Json) -> Json:
@@ -132,8 +139,11 @@ def _settle(
     reply: JsonObject,
     values: Mapping[str, object],
     files: Sequence[_NewFile] = (),
+    *,
+    private_output: str = "",
 ) -> bool:
-    """In one transaction: the result is stored, and then the follow-up queued."""
+    """In one transaction: the result is stored, and then the follow-up queued. ``private_output`` is stored in place of the
+    reply and the files if the call keeps its result private here."""
     call = read_call(pk)
     if call is None:
         return False
@@ -141,12 +151,17 @@ def _settle(
         if not lock_conversation(pk):
             return False
         now = timezone.now()
+        status = QuestionStatus.ANSWERED
+        if private_output and _stays_private(pk):
+            # A model repeats what it has read, so it doesn't get the result either.
+            status, reply, files = QuestionStatus.DECLINED, {"reason": KEPT_PRIVATE}, ()
+            values = {**values, "private_output": private_output}
         ended = held_by(pk, claim).update(finished_at=now, claim=None, runner=None, **values)
         if ended:
             count_call(call, str(values["status"]), now)
             withdraw_input(call)
             _store_files(call, files)
-            questions.settle_running(call.question, QuestionStatus.ANSWERED, reply)
+            questions.settle_running(call.question, status, reply)
             # A place is free for the next call of the answer.
             publish_after_commit(TOOL_CALLS)
     if ended:
@@ -160,6 +175,14 @@ def ask_for_input(pk: int, claim: UUID, needed: InputNeeded) -> bool:
         return store_inputs(pk, claim, needed)
     except TooOften as error:
         return _end_failed(pk, claim, CallFailed(str(error)))
+
+
+def _stays_private(pk: int) -> bool:
+    """Returns whether the result is for the executor alone: others read the conversation. Call it under its lock."""
+    call = read_call(pk)
+    if call is None or not call.is_personal or not call.keeps_private:
+        return False
+    return not is_private_to(call.executor, call.question.conversation)
 
 
 def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
@@ -184,6 +207,29 @@ def ask_people(pk: int, claim: UUID, sentence: str) -> bool:
             publish_after_commit(TOOL_CALLS)
     if asked:
         logger.info("tool_call.unknown call=%d", pk)
+    return bool(asked)
+
+
+def _ask_to_sign_in(pk: int, claim: UUID) -> bool:
+    """The call has not run. It waits until its executor has an account again, and runs then if it was approved."""
+    call = read_call(pk)
+    if call is None:
+        return False
+    with transaction.atomic():
+        if not lock_conversation(pk):
+            return False
+        asked = held_by(pk, claim).update(
+            status=CallStatus.APPROVAL,
+            claim=None,
+            runner=None,
+            sent_at=None,
+            error=NOT_CONNECTED,
+        )
+        if asked:
+            questions.reopen_running(call.question)
+            publish_after_commit(TOOL_CALLS)
+    if asked:
+        logger.info("tool_call.needs_sign_in call=%d", pk)
     return bool(asked)
 
 

@@ -124,11 +124,19 @@ class CallOutput:
 
 class CallFailed(Exception):
     """A call without an output. Its text is a sentence for people; ``may_have_run``: it was sent, and nobody
-    knows what it has done."""
+    knows what it has done. ``is_unauthorized``: the server wants another credential (401), and has run nothing."""
 
-    def __init__(self, sentence: str, *, may_have_run: bool = False) -> None:
+    def __init__(
+        self, sentence: str, *, may_have_run: bool = False, is_unauthorized: bool = False
+    ) -> None:
         super().__init__(sentence)
         self.may_have_run = may_have_run
+        self.is_unauthorized = is_unauthorized
+
+
+class NeedsSignIn(Exception):
+    """A call that waits until its executor has signed in at the server. It has not run; the text is a sentence for
+    people."""
 
 
 Executor = Callable[[CallRequest], Awaitable[CallOutput | InputNeeded]]

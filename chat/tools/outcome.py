@@ -125,7 +125,8 @@ def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
         if name not in offered:
             decision = checks.Decision(verdict=Verdict.REFUSE, reason=checks.NOT_OFFERED)
         else:
-            decision = checks.decide_now(conversation, tool, run.requested_by)
+            executor = checks.executor_for(tool, run)
+            decision = checks.decide_now(conversation, tool, run.requested_by, executor)
         if decision.verdict == Verdict.RUN and not allowance.for_one_more():
             decision = checks.Decision(verdict=Verdict.ASK, reason=TOO_MANY)
         found.append(_new_call(question, tool, decision))
@@ -154,6 +155,9 @@ def _new_call(question: Question, tool: Tool | None, decision: checks.Decision) 
         kind=tool.kind if tool else "",
         server_name=tool.server.name if tool and tool.server else "",
         definition_digest=call_digest(tool) if tool else "",
+        executor=checks.executor_for(tool, question.run),
+        is_personal=tool is not None and tool.is_personal,
+        keeps_private=tool is not None and tool.is_personal and tool.keeps_private,
         arguments=body if isinstance(body, dict) else {},
         queued_at=now if status == CallStatus.QUEUED else None,
         finished_at=now if status == CallStatus.REFUSED else None,

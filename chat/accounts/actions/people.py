@@ -34,6 +34,7 @@ from chat.models import (
     ProjectMember,
     Team,
     TeamRole,
+    ToolAccount,
     User,
 )
 
@@ -113,6 +114,7 @@ def remove_member(user: User, membership: Membership) -> None:
         ProjectMember.objects.filter(project__team=team, user=membership.user_id).delete()
         GroupMember.objects.filter(group__team=team, user=membership.user_id).delete()
         Participant.objects.filter(conversation__team=team, person=membership.user_id).delete()
+        ToolAccount.objects.filter(server__team=team, person=membership.user_id).delete()
         AuditEvent.objects.record(
             user, "membership.removed", subject=membership.user, target=team.name, role=role
         )
