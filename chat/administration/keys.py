@@ -10,10 +10,11 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.utils.translation import gettext_lazy
 
 from chat.core import encryption
@@ -24,6 +25,7 @@ from chat.models import (
     KeyMark,
     OAuthClient,
     ToolAccount,
+    ToolCall,
     ToolRequest,
     ToolServer,
     ToolSignIn,
@@ -41,6 +43,7 @@ SEALED_COLUMNS: Mapping[type[Model], Sequence[str]] = {
     OAuthClient: ("sealed_secret",),
     ToolAccount: ("sealed_tokens",),
     ToolSignIn: ("sealed_verifier",),
+    ToolCall: ("sealed_state", "sealed_task"),
 }
 
 MISSING_ENCRYPTION_KEY = gettext_lazy(
@@ -109,7 +112,7 @@ def rotate_keys() -> KeyState:
     deleted only if no secret needs them any more.
     """
     for model, columns in SEALED_COLUMNS.items():
-        for row in model._default_manager.only(*columns).order_by("pk"):
+        for row in _sealed_rows(model, columns).only(*columns).order_by("pk"):
             for column in columns:
                 _reseal(row, column)
     state = key_state()
@@ -176,11 +179,16 @@ def _signing_marks() -> Sequence[str]:
     return [hmac.new(key.encode(), b"tributary secret key", "sha256").hexdigest() for key in keys]
 
 
+def _sealed_rows(model: type[Model], columns: Sequence[str]) -> QuerySet[Any]:
+    """The rows with any secret: most calls of tools have none."""
+    return model._default_manager.exclude(**dict.fromkeys(columns, ""))
+
+
 def _all_sealed() -> list[str]:
     return [
         sealed
         for model, columns in SEALED_COLUMNS.items()
-        for row in model._default_manager.values_list(*columns)
+        for row in _sealed_rows(model, columns).values_list(*columns)
         for sealed in row
         if sealed
     ]

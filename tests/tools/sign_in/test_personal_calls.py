@@ -35,7 +35,7 @@ from chat.questions.card_reading import cards_by_run
 from chat.runs.resume import read_inputs
 from chat.tools import calls, claims, endings, servers
 from chat.tools.checks import NOT_CONNECTED, decide_now, executor_for
-from chat.tools.definitions import digest_of
+from chat.tools.definitions import tool_digest
 from chat.tools.kinds import CallOutput, NeedsSignIn, OutputFile
 from chat.tools.outcome import run_tools
 from chat.tools.rules import Verdict
@@ -59,7 +59,7 @@ def make_tool(server: ToolServer, rule: ToolRule = ToolRule.ASK, **fields: objec
         schema={"type": "object"},
         **fields,
     )
-    tool.seen_digest = digest_of(tool)
+    tool.seen_digest = tool_digest(tool)
     tool.save()
     return tool
 
@@ -464,7 +464,7 @@ def test_default_is_that_of_the_tool_and_the_approver_chooses(
     client: Client,
 ) -> None:
     Conversation.objects.update(visibility=Visibility.TEAM)
-    digest = digest_of(tool)
+    digest = tool_digest(tool)
     servers.set_rule(administrator, tool, rule=ToolRule.ASK, digest=digest, keeps_private=True)
     connect(alice)
     run = waiting_run(alice, Conversation.objects.get(), upstream, "whoami")
