@@ -19,7 +19,6 @@ from chat.tools import servers as actions
 from chat.tools.server_forms import ToolServerForm
 from chat.tools.server_page import read_only_offers, state_of, steps_of, tool_page
 from chat.tools.server_people import ServerPeopleForm, set_people
-from chat.tools.sign_in.forms import ClientForm
 from chat.tools.sign_in.server_section import sign_in_of
 from chat.web.decorators import login_required, post_action, refuse_with_message
 from chat.web.responses import form_page
@@ -89,7 +88,6 @@ def tool_server(request: HttpRequest, public_id: UUID) -> HttpResponse:
         "read_only": read_only_offers(shown.lines),
         "people": ServerPeopleForm(server=server) if server.team.groups.exists() else None,
         "sign_in": sign_in_of(server, request.user) if server.signs_in_people else None,
-        "client_form": ClientForm(),
     }
     return render(request, "tools/server.html", page)
 

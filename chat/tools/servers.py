@@ -21,6 +21,7 @@ from chat.models import (
     AuditEvent,
     Team,
     Tool,
+    ToolAccount,
     ToolChoice,
     ToolCredentials,
     ToolRule,
@@ -30,6 +31,7 @@ from chat.models import (
 from chat.tools.definitions import rule_and_digest, stored_definition, withdraw_allowances
 from chat.tools.mcp.listing import digest_of
 from chat.tools.server_headers import check_address
+from chat.tools.sign_in.ending import end_accounts
 
 # Published when a test is queued.
 TESTS = "tool_servers.tests"
@@ -94,9 +96,11 @@ def change_server(
         elif stored.signs_in_people:
             _set_credentials(stored, {}, signs_in_people=False)
         if is_moved or not signs_in_people:
-            stored.accounts.all().delete()
+            end_accounts(stored.accounts.all())
             stored.sign_ins.all().delete()
-        if signs_in_people:
+            stored.listed_by = None
+        # Only a test or a sign-in for the list changes whose account reads it.
+        if signs_in_people and stored.listed_by is None:
             stored.listed_by = user
         for field, value in _fresh_test().items():
             setattr(stored, field, value)
@@ -113,6 +117,7 @@ def change_server(
 def remove_server(user: User, server: ToolServer) -> None:
     """Deletes a server and its tools, also from all conversations."""
     with storage_errors(), transaction.atomic():
+        end_accounts(ToolAccount.objects.filter(server=server.pk))
         removed, _ = ToolServer.objects.filter(pk=server.pk).delete()
         if removed:
             _audit(user, "tool_server.removed", server)

@@ -9,14 +9,12 @@ import base64
 import hashlib
 import logging
 import secrets
-from collections.abc import Coroutine, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from asgiref.sync import async_to_sync
 from django.db import transaction
 from django.http import Http404
 from django.utils import timezone
@@ -37,16 +35,21 @@ from chat.models import (
     User,
 )
 from chat.tools.servers import queue_test
-from chat.tools.sign_in import tokens
+from chat.tools.sign_in import ending, found, tokens
 from chat.tools.sign_in.accounts import expiry_of
-from chat.tools.sign_in.clients import client_for, enter_client, redirect_uri
-from chat.tools.sign_in.discovery import Discovered, discover
+from chat.tools.sign_in.asking import Asking
+from chat.tools.sign_in.clients import (
+    client_for,
+    enter_client,
+    forget_client,
+    forget_unused_clients,
+    redirect_uri,
+)
+from chat.tools.sign_in.discovery import Discovered
 from chat.tools.sign_in.metadata import SignInFailed, covers, scopes_to_ask
 from chat.tools.sign_in.tokens import REFUSED, Tokens
 from chat.tools.sign_in.waiting_calls import show_connected
-from chat.upstreams.configured import configured_client
-
-Answer = TypeVar("Answer")
+from chat.upstreams.client import Client
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +61,9 @@ PER_MINUTE = 10
 CANCELED = gettext_noop("The sign-in was canceled.")
 OTHER_ISSUER = gettext_noop("The answer came from another sign-in server, so it was refused.")
 CHANGED = gettext_noop("The server’s settings were changed in the meantime. Try again.")
+NAMES_OTHER = gettext_noop(
+    "The server now names another sign-in server, so nothing was saved. Look at it again."
+)
 NOT_PERSONAL = gettext_noop("People don’t sign in at this server.")
 TOO_OFTEN = gettext_noop("You have tried this many times. Wait a minute.")
 
@@ -68,24 +74,29 @@ class SignInPage:
 
     address: str = field(repr=False)
     host: str
+    issuer: str
 
 
-def find_issuer(server: ToolServer) -> Discovered:
+def find_issuer(user: User, server: ToolServer) -> str:
     """Where people sign in for the server. Raises ``ActionRefused`` with the reason why they can't."""
-    return _asked(_discover(server.address))
+    _check_rate(user)
+    with _in_words():
+        if known := found.known(server.address):
+            return known.issuer.issuer
+        asking = Asking(server.address)
+        with asking.turn():
+            return found.find(asking).issuer.issuer
 
 
-async def _discover(address: str) -> Discovered:
-    async with configured_client() as client:
-        return await discover(client, address)
+def _check_rate(user: User) -> None:
+    if not is_within_limit("tool_sign_in", user.pk, PER_MINUTE):
+        raise ActionRefused(gettext(TOO_OFTEN))
 
 
-def _asked(question: Coroutine[Any, Any, Answer]) -> Answer:
-    async def ask() -> Answer:
-        return await question
-
+@contextmanager
+def _in_words() -> Iterator[None]:
     try:
-        return async_to_sync(ask)()
+        yield
     except SignInFailed as failed:
         raise ActionRefused(gettext(str(failed))) from None
 
@@ -103,13 +114,11 @@ def begin_sign_in(
     """Begins a sign-in of this person. Raises ``ActionRefused``."""
     if not server.signs_in_people or not server.is_enabled:
         raise ActionRefused(gettext(NOT_PERSONAL))
-    if not is_within_limit("tool_sign_in", user.pk, PER_MINUTE):
-        raise ActionRefused(gettext(TOO_OFTEN))
-    found = find_issuer(server)
-    try:
-        ours = client_for(server.team, found.issuer)
-    except SignInFailed as failed:
-        raise ActionRefused(gettext(str(failed))) from None
+    _check_rate(user)
+    asking = Asking(server.address)
+    with _in_words(), asking.turn():
+        place = found.find(asking)
+        ours = client_for(server.team, place.issuer, asking)
     state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
     started = ToolSignIn(
         state_digest=_digest(state),
@@ -118,28 +127,32 @@ def begin_sign_in(
         client=ours,
         question=question,
         is_for_listing=is_for_listing,
-        issuer=found.issuer.issuer,
-        must_name_issuer=found.issuer.must_name_issuer,
-        resource=found.resource.address,
-        token_endpoint=found.issuer.token_endpoint,
-        revocation_endpoint=found.issuer.revocation_endpoint,
+        issuer=place.issuer.issuer,
+        must_name_issuer=place.issuer.must_name_issuer,
+        resource=place.resource.address,
+        token_endpoint=place.issuer.token_endpoint,
+        revocation_endpoint=place.issuer.revocation_endpoint,
         redirect_uri=redirect_uri(),
-        scope=scopes_to_ask(found.resource, found.issuer),
+        scope=scopes_to_ask(place.resource, place.issuer),
     )
     started.set_verifier(verifier)
     with storage_errors(), transaction.atomic():
         _forget_old(user)
+        forget_unused_clients(server.team, keep=ours)
+        if not OAuthClient.objects.select_for_update().filter(pk=ours.pk).exists():
+            raise ActionRefused(gettext(CHANGED))
         started.save()
     return SignInPage(
-        address=_authorization_address(found, started, state, verifier),
-        host=urlsplit(found.issuer.authorization_endpoint).netloc,
+        address=_authorization_address(place, started, state, verifier),
+        host=urlsplit(place.issuer.authorization_endpoint).netloc,
+        issuer=place.issuer.issuer,
     )
 
 
 def _authorization_address(
-    found: Discovered, started: ToolSignIn, state: str, verifier: str
+    place: Discovered, started: ToolSignIn, state: str, verifier: str
 ) -> str:
-    parts = urlsplit(found.issuer.authorization_endpoint)
+    parts = urlsplit(place.issuer.authorization_endpoint)
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest())
     fields = {
         "response_type": "code",
@@ -189,6 +202,8 @@ def finish(user: User, started: ToolSignIn, answer: Mapping[str, str]) -> ToolAc
     if is_other or started.client.issuer != started.issuer:
         raise ActionRefused(gettext(OTHER_ISSUER))
     if error := answer.get("error"):
+        if error in tokens.CLIENT_ERRORS:
+            forget_client(started.client)
         raise ActionRefused(gettext(CANCELED if error == "access_denied" else REFUSED))
     code = answer.get("code", "")
     if not code:
@@ -197,18 +212,24 @@ def finish(user: User, started: ToolSignIn, answer: Mapping[str, str]) -> ToolAc
         verifier = started.open_verifier()
     except DecryptionError:
         raise ActionRefused(gettext(REFUSED)) from None
-    fresh = _asked(_exchange(started, code, verifier))
-    with storage_errors(), transaction.atomic():
-        account = _store(user, started, fresh)
-        _audit(user, "tool_account.connected", account)
+    # A code that nobody may use is not turned into tokens.
+    _check_target(user, started, ToolServer.objects.filter(pk=started.server_id).first())
+    fresh = _exchanged(started, code, verifier)
+    try:
+        with storage_errors(), transaction.atomic():
+            account = _store(user, started, fresh)
+            _audit(user, "tool_account.connected", account)
+    except ActionRefused:
+        _revoke_fresh(started, fresh)
+        raise
     logger.info("tool_account.connected account=%d", account.pk)
     _read_tools(user, started)
     show_connected(user, account.server)
     return account
 
 
-async def _exchange(started: ToolSignIn, code: str, verifier: str) -> Tokens:
-    async with configured_client() as client:
+def _exchanged(started: ToolSignIn, code: str, verifier: str) -> Tokens:
+    async def exchange(client: Client) -> Tokens:
         return await tokens.exchange_code(
             client,
             started.client,
@@ -219,18 +240,46 @@ async def _exchange(started: ToolSignIn, code: str, verifier: str) -> Tokens:
             resource=started.resource,
         )
 
+    asking = Asking(started.server.address)
+    with _in_words():
+        try:
+            with asking.turn():
+                return asking.run(exchange)
+        except tokens.ClientUnknown:
+            forget_client(started.client)
+            found.forget(started.server.address)
+            raise
+
+
+def _revoke_fresh(started: ToolSignIn, fresh: Tokens) -> None:
+    ending.revoke_later(
+        started.client,
+        started.revocation_endpoint,
+        {"access": fresh.access, "refresh": fresh.refresh},
+        server=started.resource,
+    )
+
+
+def _check_target(user: User, started: ToolSignIn, server: ToolServer | None) -> ToolServer:
+    """The server may have been changed or removed since, and the person may have lost the right to it."""
+    if server is None or not covers(started.resource, server.address):
+        raise ActionRefused(gettext(CHANGED))
+    if not server.signs_in_people or not access.may_sign_in_at(user, server):
+        raise ActionRefused(gettext(CHANGED))
+    return server
+
 
 def _store(user: User, started: ToolSignIn, fresh: Tokens) -> ToolAccount:
-    """The server may have been changed or removed since."""
-    server = ToolServer.objects.select_for_update().filter(pk=started.server_id).first()
-    is_same = server is not None and covers(started.resource, server.address)
-    if server is None or not is_same or not server.signs_in_people:
-        raise ActionRefused(gettext(CHANGED))
+    stored = ToolServer.objects.select_for_update().filter(pk=started.server_id).first()
+    server = _check_target(user, started, stored)
     client = OAuthClient.objects.filter(pk=started.client_id).first()
-    if client is None or not access.may_sign_in_at(user, server):
+    if client is None:
         raise ActionRefused(gettext(CHANGED))
     mine = ToolAccount.objects.select_for_update().filter(person=user, server=server)
-    account = mine.first() or ToolAccount(person=user, server=server, version=0)
+    account = mine.select_related("client").first()
+    if account is not None:
+        ending.revoke_account(account)
+    account = account or ToolAccount(person=user, server=server, version=0)
     account.client, account.issuer = client, started.issuer
     account.resource = started.resource
     account.token_endpoint = started.token_endpoint
@@ -257,32 +306,14 @@ def _read_tools(user: User, started: ToolSignIn) -> None:
 
 
 def disconnect(user: User, account: ToolAccount) -> None:
-    """Deletes the account's tokens, then revokes them where the issuer takes that."""
+    """Deletes the account's tokens. They are revoked afterwards, where the issuer takes that."""
     with storage_errors(), transaction.atomic():
-        rows = ToolAccount.objects.select_for_update().filter(pk=account.pk)
-        current = rows.select_related("client", "server__team").first()
-        if current is None:
-            return
-        rows.delete()
-        _audit(user, "tool_account.disconnected", current)
-    logger.info("tool_account.disconnected account=%d", account.pk)
-    if current.revocation_endpoint and current.client.issuer == current.issuer:
-        with suppress(DecryptionError):
-            _revoke(current)
-    show_connected(current.person, current.server)
-
-
-def _revoke(account: ToolAccount) -> None:
-    held = account.open_tokens()
-
-    async def ask() -> None:
-        async with configured_client() as client:
-            await tokens.revoke(client, account.client, account.revocation_endpoint, held)
-
-    try:
-        async_to_sync(ask)()
-    except SignInFailed:
-        logger.warning("tool_account.unrevoked account=%d", account.pk)
+        ended = ending.end_accounts(ToolAccount.objects.filter(pk=account.pk))
+        for current in ended:
+            _audit(user, "tool_account.disconnected", current)
+    for current in ended:
+        logger.info("tool_account.disconnected account=%d", account.pk)
+        show_connected(current.person, current.server)
 
 
 def _audit(user: User, verb: str, account: ToolAccount) -> None:
@@ -298,9 +329,13 @@ def _audit(user: User, verb: str, account: ToolAccount) -> None:
 # --- client ids -----------------------------------------------------------------------------------
 
 
-def enter_client_of(user: User, server: ToolServer, *, client_id: str, secret: str) -> None:
-    """Stores a client id for the authorization server of this tool server. Raises ``ActionRefused``."""
-    issuer = find_issuer(server).issuer.issuer
+def enter_client_of(
+    user: User, server: ToolServer, *, issuer: str, client_id: str, secret: str
+) -> None:
+    """Stores a client id for the authorization server that the person has seen. Raises ``ActionRefused``, also if the
+    tool server names another one by now."""
+    if find_issuer(user, server) != issuer:
+        raise ActionRefused(gettext(NAMES_OTHER))
     with storage_errors(), transaction.atomic():
         enter_client(server.team, issuer, client_id=client_id, secret=secret)
         AuditEvent.objects.record(

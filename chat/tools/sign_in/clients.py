@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop
 
 from chat.core.errors import ActionRefused
 from chat.events import JsonObject
-from chat.models import ClientSource, OAuthClient, Team
-from chat.tools.sign_in.documents import post_json
+from chat.models import ClientSource, OAuthClient, Team, ToolAccount, ToolSignIn
+from chat.tools.sign_in.asking import Asking
+from chat.tools.sign_in.documents import Answer, post_json
+from chat.tools.sign_in.ending import end_accounts
 from chat.tools.sign_in.metadata import Issuer, SignInFailed
-from chat.upstreams.configured import configured_client
+from chat.upstreams.client import Client
 
 NEEDS_CLIENT = gettext_noop(
     "The sign-in server doesn’t know this installation. An administrator has to enter a client ID."
@@ -34,6 +35,8 @@ NOT_REGISTERED = gettext_noop(
 
 ID_LENGTH = 500
 SECRET_LENGTH = 2000
+# A sign-in that would use a registration is over by then.
+UNUSED_FOR = timedelta(hours=2)
 METHODS = ("none", "client_secret_basic", "client_secret_post")
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
 
@@ -68,8 +71,8 @@ def _metadata(auth_method: str) -> dict[str, object]:
     }
 
 
-def client_for(team: Team, issuer: Issuer) -> OAuthClient:
-    """The registration to sign in with. Raises ``SignInFailed`` if there is no way to one."""
+def client_for(team: Team, issuer: Issuer, asking: Asking) -> OAuthClient:
+    """The registration to sign in with; a new one is asked for with ``asking``. Raises ``SignInFailed`` if there is no way to one."""
     mine = OAuthClient.objects.filter(team=team, issuer=issuer.issuer)
     entered = mine.filter(source=ClientSource.ENTERED).first()
     if entered is not None:
@@ -84,7 +87,7 @@ def client_for(team: Team, issuer: Issuer) -> OAuthClient:
         return client
     usable = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
     known = mine.filter(usable, source=ClientSource.DYNAMIC, redirect_uri=redirect_uri())
-    return known.order_by("-pk").first() or _register(team, issuer)
+    return known.order_by("-pk").first() or _register(team, issuer, asking)
 
 
 def _with_method(client: OAuthClient, issuer: Issuer) -> OAuthClient:
@@ -110,10 +113,10 @@ class _Registered:
     expires_at: datetime | None = None
 
 
-def _register(team: Team, issuer: Issuer) -> OAuthClient:
+def _register(team: Team, issuer: Issuer, asking: Asking) -> OAuthClient:
     if not issuer.registration_endpoint:
         raise SignInFailed(NEEDS_CLIENT)
-    found = async_to_sync(_ask_to_register)(issuer)
+    found = _ask_to_register(issuer, asking)
     client = OAuthClient(
         team=team,
         issuer=issuer.issuer,
@@ -135,10 +138,13 @@ def _register(team: Team, issuer: Issuer) -> OAuthClient:
     return client
 
 
-async def _ask_to_register(issuer: Issuer) -> _Registered:
+def _ask_to_register(issuer: Issuer, asking: Asking) -> _Registered:
     method = _method_for(issuer)
-    async with configured_client() as client:
-        answer = await post_json(client, issuer.registration_endpoint, _metadata(method))
+
+    async def register(client: Client) -> Answer:
+        return await post_json(client, issuer.registration_endpoint, _metadata(method))
+
+    answer = asking.run(register)
     if not answer.is_success:
         raise SignInFailed(NOT_REGISTERED)
     return _read_registration(answer.document, method)
@@ -156,11 +162,14 @@ def _read_registration(document: JsonObject, asked: str) -> _Registered:
     method = document.get("token_endpoint_auth_method", asked)
     if not client_id or method not in METHODS or (method != "none" and not secret):
         raise SignInFailed(NOT_REGISTERED)
+    expires_at = _moment(document.get("client_secret_expires_at")) if secret else None
+    if expires_at is not None and expires_at <= timezone.now():
+        raise SignInFailed(NOT_REGISTERED)
     return _Registered(
         client_id=client_id,
         secret=secret if method != "none" else "",
         auth_method=str(method),
-        expires_at=_moment(document.get("client_secret_expires_at")) if secret else None,
+        expires_at=expires_at,
     )
 
 
@@ -176,6 +185,24 @@ def _moment(value: object) -> datetime | None:
     return datetime.fromtimestamp(value, tz=UTC)
 
 
+def forget_client(client: OAuthClient) -> None:
+    """The issuer no longer knows a registration that it made itself: the next sign-in registers anew."""
+    mine = OAuthClient.objects.filter(pk=client.pk, source=ClientSource.DYNAMIC)
+    mine.update(expires_at=timezone.now())
+
+
+def forget_unused_clients(team: Team, *, keep: OAuthClient) -> None:
+    """Deletes registrations of the team that no account and no sign-in uses; entered ids stay."""
+    now = timezone.now()
+    unused = OAuthClient.objects.filter(
+        Q(expires_at__lt=now) | Q(created_at__lt=now - UNUSED_FOR),
+        ~Exists(ToolAccount.objects.filter(client=OuterRef("pk"))),
+        ~Exists(ToolSignIn.objects.filter(client=OuterRef("pk"))),
+        team=team,
+    )
+    unused.exclude(source=ClientSource.ENTERED).exclude(pk=keep.pk).delete()
+
+
 # --- ids that administrators enter ----------------------------------------------------------------
 
 
@@ -187,7 +214,9 @@ def enter_client(team: Team, issuer: str, *, client_id: str, secret: str) -> OAu
         raise ActionRefused(gettext("Enter the client ID and the secret as the server shows them."))
     with transaction.atomic():
         mine = OAuthClient.objects.select_for_update().filter(team=team, issuer=issuer)
-        mine.filter(source=ClientSource.ENTERED).exclude(client_id=client_id).delete()
+        before = mine.filter(source=ClientSource.ENTERED).exclude(client_id=client_id)
+        end_accounts(ToolAccount.objects.filter(client__in=list(before)))
+        before.delete()
         client = mine.filter(client_id=client_id).first() or OAuthClient(
             team=team, issuer=issuer, client_id=client_id
         )

@@ -14,6 +14,8 @@ from chat.tools.sign_in.metadata import (
     Resource,
     SignInFailed,
     challenge_of,
+    is_encrypted,
+    is_of_whole_origin,
     issuer_documents,
     read_issuer,
     read_resource,
@@ -22,7 +24,7 @@ from chat.tools.sign_in.metadata import (
 from chat.upstreams.client import Client
 
 # The time of all requests together: a server may answer each of them slowly.
-DISCOVERY_SECONDS = 25.0
+DISCOVERY_SECONDS = 8.0
 # Changes nothing; a server that asks for a sign-in refuses it with a challenge.
 _PROBE = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 _ACCEPT = "application/json, text/event-stream"
@@ -53,16 +55,21 @@ async def _resource_of(client: Client, server: str) -> Resource:
         found = await _document(client, address)
         if found is not None:
             # A document of somebody else ends the search: guessing further would hide it.
-            return read_resource(found.document, server, challenge.get("scope", ""))
+            return read_resource(
+                found.document,
+                server,
+                challenge.get("scope", ""),
+                is_of_origin=is_of_whole_origin(address),
+            )
     raise SignInFailed(NO_METADATA)
 
 
 async def _issuer_of(client: Client, resource: Resource, server: str) -> Issuer:
     """The first authorization server that can be used."""
-    is_secure = server.startswith("https:")
+    is_secure = is_encrypted(server)
     problem = SignInFailed(NO_ISSUER)
     for issuer in resource.issuers:
-        if is_secure and not issuer.startswith("https:"):
+        if is_secure and not is_encrypted(issuer):
             problem = SignInFailed(UNSAFE)
             continue
         try:

@@ -26,6 +26,9 @@ NO_METADATA = gettext_noop("The server doesn’t say where to sign in.")
 WRONG_RESOURCE = gettext_noop("The sign-in information of the server is for another address.")
 NO_ISSUER = gettext_noop("The sign-in server doesn’t publish valid information about itself.")
 NO_PKCE = gettext_noop("The sign-in server doesn’t support PKCE (S256), so signing in isn’t safe.")
+MIXED = gettext_noop(
+    "The sign-in server sends people to another address without naming itself in answers (RFC 9207), so signing in isn’t safe."
+)
 UNSAFE = gettext_noop("The sign-in server uses an address without encryption (http).")
 
 _PARAMETER = re.compile(r'([A-Za-z0-9_.~-]{1,40})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))')
@@ -79,6 +82,11 @@ def origin_of(address: str) -> str:
     return f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, usual) else "")
 
 
+def is_encrypted(address: str) -> bool:
+    """Schemes are case-insensitive, and ``urlsplit`` gives them in lower case."""
+    return urlsplit(address).scheme == "https"
+
+
 def resource_documents(server: str, named: str = "") -> list[str]:
     """Where the metadata of a server may be, in the order to try: the address that a challenge named, as far as it is
     at the server's own origin, then the well-known ones (RFC 9728 section 3.1)."""
@@ -90,6 +98,12 @@ def resource_documents(server: str, named: str = "") -> list[str]:
     if named and checked_address(named) and origin_of(named) == origin_of(server):
         found.insert(0, named)
     return list(dict.fromkeys(found))
+
+
+def is_of_whole_origin(document: str) -> bool:
+    """Returns whether this is the address of the metadata of a whole origin."""
+    parts = urlsplit(document)
+    return parts.path == "/.well-known/oauth-protected-resource" and not parts.query
 
 
 def issuer_documents(issuer: str) -> list[str]:
@@ -135,11 +149,14 @@ def challenge_of(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str]:
     return found
 
 
-def read_resource(document: JsonObject, server: str, challenged: str = "") -> Resource:
+def read_resource(
+    document: JsonObject, server: str, challenged: str = "", *, is_of_origin: bool = False
+) -> Resource:
     """The resource that a document describes. Raises ``SignInFailed`` unless it is this server's: tokens for another
-    address are never asked for. ``challenged`` are the scopes that the server asked for."""
+    address are never asked for. ``challenged`` are the scopes that the server asked for; ``is_of_origin``: the document
+    is that of the whole origin, which alone may describe it (RFC 9728 section 3.3)."""
     address = checked_address(document.get("resource"))
-    if not address or not covers(address, server):
+    if not address or not _is_described(address, server, is_of_origin=is_of_origin):
         raise SignInFailed(WRONG_RESOURCE)
     listed = document.get("authorization_servers")
     issuers = [checked_address(each) for each in listed[:5]] if isinstance(listed, list) else []
@@ -148,6 +165,16 @@ def read_resource(document: JsonObject, server: str, challenged: str = "") -> Re
         raise SignInFailed(NO_METADATA)
     scopes = scopes_of(challenged.split()) or scopes_of(document.get("scopes_supported"))
     return Resource(address=address, issuers=issuers, scopes=scopes)
+
+
+def _is_described(resource: str, server: str, *, is_of_origin: bool) -> bool:
+    if origin_of(resource) != origin_of(server):
+        return False
+    named, asked = urlsplit(resource), urlsplit(server)
+    path = named.path.rstrip("/")
+    if (path, named.query) == (asked.path.rstrip("/"), asked.query):
+        return True
+    return is_of_origin and not path and not named.query
 
 
 def covers(resource: str, server: str) -> bool:
@@ -171,12 +198,16 @@ def read_issuer(document: JsonObject, issuer: str, *, is_secure: bool) -> Issuer
     is_same = document.get("issuer") == issuer
     if not is_same or not endpoints["authorization"] or not endpoints["token"]:
         raise SignInFailed(NO_ISSUER)
-    if is_secure and not all(
-        each.startswith("https:") for each in (issuer, *endpoints.values()) if each
-    ):
+    if is_secure and not all(is_encrypted(each) for each in (issuer, *endpoints.values()) if each):
         raise SignInFailed(UNSAFE)
     if "S256" not in _words(document.get("code_challenge_methods_supported")):
         raise SignInFailed(NO_PKCE)
+    names_itself = document.get("authorization_response_iss_parameter_supported") is True
+    # Without its name in the answer, a code of an honest server that people were sent to would go to this one.
+    if not names_itself and not (
+        origin_of(endpoints["authorization"]) == origin_of(endpoints["token"]) == origin_of(issuer)
+    ):
+        raise SignInFailed(MIXED)
     return Issuer(
         issuer=issuer,
         authorization_endpoint=endpoints["authorization"],
@@ -187,7 +218,7 @@ def read_issuer(document: JsonObject, issuer: str, *, is_secure: bool) -> Issuer
         grants=_words(document.get("grant_types_supported")),
         auth_methods=_words(document.get("token_endpoint_auth_methods_supported")),
         takes_document=document.get("client_id_metadata_document_supported") is True,
-        must_name_issuer=document.get("authorization_response_iss_parameter_supported") is True,
+        must_name_issuer=names_itself,
     )
 
 

@@ -34,6 +34,18 @@ class Ended(SignInFailed):
     """The authorization server has refused the refresh token for good."""
 
 
+class ClientUnknown(Ended):
+    """The authorization server no longer knows this installation, or doesn't let it use accounts."""
+
+
+# What is no error of the account: the same request may succeed later.
+_PASSING_ERRORS = frozenset(
+    ("temporarily_unavailable", "slow_down", "authorization_pending", "server_error")
+)
+_PASSING_STATUSES = frozenset((408, 425, 429))
+CLIENT_ERRORS = frozenset(("invalid_client", "unauthorized_client"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
     """``seconds``: how long the access token is valid; ``None`` if the server doesn't say."""
@@ -54,7 +66,7 @@ async def exchange_code(
     redirect_uri: str,
     resource: str,
 ) -> Tokens:
-    """Raises ``SignInFailed``."""
+    """Raises ``SignInFailed``; ``ClientUnknown`` if this installation isn't known there any more."""
     answer = await _post(
         client,
         ours,
@@ -68,6 +80,8 @@ async def exchange_code(
         },
     )
     if not answer.is_success:
+        if isinstance(_lasting_error(answer), ClientUnknown):
+            raise ClientUnknown(REFUSED)
         raise SignInFailed(REFUSED)
     return _tokens(answer.document)
 
@@ -85,12 +99,17 @@ async def refresh(
     )
     if answer.is_success:
         return _tokens(answer.document)
-    # A client that is no longer known can't refresh either.
-    if answer.status in (400, 401) and answer.document.get("error") in (
-        *("invalid_grant", "invalid_client", "unauthorized_client"),
-    ):
-        raise Ended(ENDED)
-    raise SignInFailed(BUSY)
+    raise _lasting_error(answer) or SignInFailed(BUSY)
+
+
+def _lasting_error(answer: Answer) -> Ended | None:
+    """The error of RFC 6749 section 5.2 that the same request would get again."""
+    error = answer.document.get("error")
+    if not 400 <= answer.status < 500 or answer.status in _PASSING_STATUSES:
+        return None
+    if not isinstance(error, str) or not error or error in _PASSING_ERRORS:
+        return None
+    return ClientUnknown(ENDED) if error in CLIENT_ERRORS else Ended(ENDED)
 
 
 async def revoke(

@@ -16,7 +16,7 @@ from chat.core.errors import ActionRefused
 from chat.models import Question, ToolAccount, ToolCall, ToolServer, ToolSignIn
 from chat.tools.sign_in import actions
 from chat.tools.sign_in.account_list import account_lines
-from chat.tools.sign_in.clients import metadata_document
+from chat.tools.sign_in.clients import metadata_document, redirect_uri
 from chat.tools.sign_in.forms import ClientForm
 from chat.web.decorators import login_required, post_action, refuse_with_message
 
@@ -127,15 +127,26 @@ def disconnect(request: HttpRequest, account: ToolAccount) -> HttpResponse:
 @sensitive_post_parameters("client_secret")
 @post_action(access.get_tool_server, _back_to_server)
 def enter_client_id(request: HttpRequest, server: ToolServer) -> HttpResponse:
-    """Stores a client id for the authorization server that the tool server names now."""
+    """First shows the authorization server that the tool server names; then stores a client id for it."""
+    if "issuer" not in request.POST:
+        issuer = actions.find_issuer(request.user, server)
+        return _client_page(request, server, ClientForm(initial={"issuer": issuer}), issuer)
     form = ClientForm(request.POST)
     if not form.is_valid():
         raise ActionRefused(form.first_error())
     actions.enter_client_of(
         request.user,
         server,
+        issuer=form.cleaned_data["issuer"],
         client_id=form.cleaned_data["client_id"],
         secret=form.cleaned_data["client_secret"],
     )
     messages.success(request, gettext("The client ID was saved."))
     return redirect("tool_server", server.public_id)
+
+
+def _client_page(
+    request: HttpRequest, server: ToolServer, form: ClientForm, issuer: str
+) -> HttpResponse:
+    context = {"server": server, "form": form, "issuer": issuer, "redirect_uri": redirect_uri()}
+    return render(request, "tools/client_id.html", context)

@@ -10,7 +10,7 @@ from django.core.cache import cache
 from pytest_django import Settings
 
 from chat.models import Team, ToolAccount, ToolCredentials, ToolServer, User
-from chat.tools.sign_in import actions
+from chat.tools.sign_in import actions, found
 from tests.tools.sign_in.oauth_server import OAuthServer, oauth_server
 
 Connect = Callable[..., ToolAccount]
@@ -27,6 +27,8 @@ def _private_networks(settings: Settings) -> None:
     settings.UPSTREAM_PRIVATE_NETWORKS = "any"
     # It counts the sign-ins of a minute.
     cache.clear()
+    # Ports are used again.
+    found.forget()
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from chat.core.errors import ActionRefused
-from chat.models import ClientSource, OAuthClient, Team, ToolServer, User
-from chat.tools.sign_in import actions
-from chat.tools.sign_in.clients import client_for, document_address, enter_client, redirect_uri
+from chat.models import ClientSource, OAuthClient, Team, ToolServer, ToolSignIn, User
+from chat.tools.sign_in import actions, clients
+from chat.tools.sign_in.asking import Asking
+from chat.tools.sign_in.clients import document_address, enter_client, redirect_uri
 from chat.tools.sign_in.metadata import Issuer, SignInFailed
 from tests.tools.sign_in.conftest import Connect
 from tests.tools.sign_in.oauth_server import OAuthServer, json_reply
@@ -31,6 +32,10 @@ def issuer_at(oauth: OAuthServer, **members: object) -> Issuer:
         **members,
     }
     return Issuer(**values)  # type: ignore[arg-type]
+
+
+def client_for(team: Team, issuer: Issuer) -> OAuthClient:
+    return clients.client_for(team, issuer, Asking(f"{issuer.issuer}/mcp"))
 
 
 # Entered, our origin has TLS, the issuer takes documents, it registers: the way that is taken.
@@ -156,6 +161,8 @@ def test_secret_is_sent_as_the_issuer_wants_it(
         (201, {"client_id": "a\nb"}),
         (201, {"client_id": "a", "token_endpoint_auth_method": "private_key_jwt"}),
         (201, {"client_id": "a", "token_endpoint_auth_method": "client_secret_basic"}),
+        # It has ended before it is used.
+        (201, {"client_id": "a", "client_secret": "s", "client_secret_expires_at": 1}),
     ],
 )
 def test_registrations_that_cannot_be_used(
@@ -185,6 +192,39 @@ def test_server_gives_a_secret_that_expires(team: Team, oauth: OAuthServer) -> N
     assert client.expires_at is not None
 
 
+def test_registrations_that_nobody_uses_are_deleted(
+    alice: User, team: Team, server: ToolServer, connect: Connect, oauth: OAuthServer
+) -> None:
+    used = connect(alice).client
+    actions.begin_sign_in(alice, server)
+    past = timezone.now() - timedelta(days=1)
+    values: dict[str, object] = {"team": team, "redirect_uri": redirect_uri()}
+    for name, source, expires_at, created_at in (
+        ("ended", "dynamic", past, timezone.now()),
+        ("old", "dynamic", None, past),
+        ("old document", "document", None, past),
+        ("fresh", "dynamic", None, timezone.now()),
+        ("mine", "entered", past, past),
+        ("waiting", "dynamic", past, past),
+    ):
+        row = OAuthClient.objects.create(
+            **values,
+            issuer="https://other.test",
+            client_id=name,
+            source=source,
+            expires_at=expires_at,
+            created_at=created_at,
+        )
+        if name == "waiting":
+            ToolSignIn.objects.update(client=row)
+    OAuthClient.objects.filter(pk=used.pk).update(created_at=past)
+
+    actions.begin_sign_in(alice, server)
+
+    left = set(OAuthClient.objects.values_list("client_id", flat=True))
+    assert left == {used.client_id, "fresh", "mine", "waiting"}
+
+
 def test_metadata_document_is_for_everybody(client: Client, settings: Settings) -> None:
     settings.SITE_URL = "https://chat.test"
     settings.ALLOWED_HOSTS = ["chat.test", "testserver"]
@@ -204,11 +244,12 @@ def test_administrator_is_asked_for_an_id_and_enters_it(
         actions.begin_sign_in(alice, server)
     client.force_login(administrator)
 
-    page = client.get(f"/people/tool-servers/{server.public_id}/").content.decode()
+    address = f"/people/tool-servers/{server.public_id}/client/"
+    page = client.post(address).content.decode()
     assert redirect_uri() in page
+    assert f"{oauth.url}</strong>" in page
     client.post(
-        f"/people/tool-servers/{server.public_id}/client/",
-        {"client_id": "mine", "client_secret": "s3cret-canary"},
+        address, {"issuer": oauth.url, "client_id": "mine", "client_secret": "s3cret-canary"}
     )
 
     stored = OAuthClient.objects.get()

@@ -27,8 +27,9 @@ from chat.models import (
 )
 from chat.tools import servers
 from chat.tools.sign_in import actions
+from chat.tools.sign_in.ending import wait_for_revocations
 from tests.tools.sign_in.conftest import Connect, answer_in
-from tests.tools.sign_in.oauth_server import OAuthServer, json_reply
+from tests.tools.sign_in.oauth_server import OAuthServer, json_reply, oauth_server
 
 pytestmark = pytest.mark.django_db
 
@@ -162,6 +163,26 @@ def test_issuer_need_not_name_itself_if_it_does_not_promise_to(
     assert connect(alice).problem == ""
 
 
+def test_code_of_an_honest_server_reaches_no_hostile_one(
+    alice: User, server: ToolServer, oauth: OAuthServer
+) -> None:
+    """The tool server has an issuer of its own, which sends people to somebody else's."""
+    with oauth_server() as honest:
+        honest.names_issuer = False
+        oauth.issuer["authorization_endpoint"] = f"{honest.url}/authorize"
+        oauth.issuer["authorization_response_iss_parameter_supported"] = None
+        with pytest.raises(ActionRefused, match="RFC 9207"):
+            actions.begin_sign_in(alice, server)
+        # If it promises its name, the honest server's answer lacks it.
+        oauth.issuer["authorization_response_iss_parameter_supported"] = True
+        page = actions.begin_sign_in(alice, server)
+        answer = answer_in(honest.allow(page.address))
+        with pytest.raises(ActionRefused, match="another sign-in server"):
+            actions.finish(alice, actions.take_sign_in(alice, answer["state"]), answer)
+
+    assert oauth.sent("/token") == []
+
+
 @pytest.mark.parametrize("name", ["next", "redirect_uri", "return_to"])
 def test_way_back_leads_to_no_other_site(
     client: Client, alice: User, server: ToolServer, oauth: OAuthServer, name: str
@@ -225,12 +246,18 @@ def test_endless_token_answer_is_cut(alice: User, connect: Connect, oauth: OAuth
 
 
 def test_disconnecting_deletes_and_revokes(
-    client: Client, alice: User, connect: Connect, oauth: OAuthServer
+    client: Client,
+    alice: User,
+    connect: Connect,
+    oauth: OAuthServer,
+    django_capture_on_commit_callbacks: Any,
 ) -> None:
     account = connect(alice)
     held = account.open_tokens()
     client.force_login(alice)
-    response = client.post(f"/settings/connections/{account.public_id}/disconnect/")
+    with django_capture_on_commit_callbacks(execute=True):
+        response = client.post(f"/settings/connections/{account.public_id}/disconnect/")
+    wait_for_revocations()
 
     assert response.status_code == 302
     assert not ToolAccount.objects.exists()
@@ -242,12 +269,14 @@ def test_disconnecting_deletes_and_revokes(
 
 
 def test_disconnecting_works_although_the_issuer_is_gone(
-    alice: User, connect: Connect, oauth: OAuthServer
+    alice: User, connect: Connect, oauth: OAuthServer, django_capture_on_commit_callbacks: Any
 ) -> None:
     account = connect(alice)
     oauth.answers["/revoke"] = lambda request: (500, {}, b"")
 
-    actions.disconnect(alice, account)
+    with django_capture_on_commit_callbacks(execute=True):
+        actions.disconnect(alice, account)
+    wait_for_revocations()
 
     assert not ToolAccount.objects.exists()
 
@@ -297,11 +326,13 @@ def test_accounts_end_with_what_they_are_for(
 def test_entering_another_client_id_ends_accounts_of_the_one_before(
     administrator: User, alice: User, server: ToolServer, connect: Connect, oauth: OAuthServer
 ) -> None:
-    actions.enter_client_of(administrator, server, client_id="one", secret="")
+    entered = {"issuer": oauth.url, "client_id": "one", "secret": ""}
+    actions.enter_client_of(administrator, server, **entered)
     connect(alice)
     assert ToolAccount.objects.get().client.client_id == "one"
 
-    actions.enter_client_of(administrator, server, client_id="two", secret="s3cret-canary")
+    entered = {"issuer": oauth.url, "client_id": "two", "secret": "s3cret-canary"}
+    actions.enter_client_of(administrator, server, **entered)
 
     assert not ToolAccount.objects.exists()
     client = OAuthClient.objects.get()

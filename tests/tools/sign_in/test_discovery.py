@@ -9,6 +9,7 @@ import pytest
 from chat.tools.sign_in import discovery, documents
 from chat.tools.sign_in.discovery import Discovered, discover
 from chat.tools.sign_in.metadata import (
+    MIXED,
     NO_ISSUER,
     NO_METADATA,
     NO_PKCE,
@@ -18,9 +19,12 @@ from chat.tools.sign_in.metadata import (
     challenge_of,
     checked_address,
     covers,
+    is_encrypted,
+    is_of_whole_origin,
     issuer_documents,
     origin_of,
     read_issuer,
+    read_resource,
     resource_documents,
 )
 from chat.upstreams.addresses import AddressPolicy
@@ -160,6 +164,23 @@ async def test_documents_are_asked_for_in_order(
         ({}, {"authorization_endpoint": "https://a@b.test/"}, NO_ISSUER),
         ({}, {"token_endpoint": None}, NO_ISSUER),
         ({}, {"token_endpoint": "https://x.test/\r\nX: 1"}, NO_ISSUER),
+        # Codes of another server would come back to this one.
+        (
+            {},
+            {
+                "authorization_endpoint": "http://honest.test/authorize",
+                "authorization_response_iss_parameter_supported": None,
+            },
+            MIXED,
+        ),
+        (
+            {},
+            {
+                "token_endpoint": "http://honest.test/token",
+                "authorization_response_iss_parameter_supported": "true",
+            },
+            MIXED,
+        ),
         ({}, {"code_challenge_methods_supported": None}, NO_PKCE),
         ({}, {"code_challenge_methods_supported": ["plain"]}, NO_PKCE),
         ({}, {"code_challenge_methods_supported": "S256"}, NO_PKCE),
@@ -255,6 +276,53 @@ def test_encrypted_server_leads_to_no_plain_address() -> None:
     with pytest.raises(SignInFailed, match="without encryption") as caught:
         read_issuer(document, "https://a.test", is_secure=True)
     assert str(caught.value) == UNSAFE
+
+
+def test_scheme_is_compared_in_lower_case() -> None:
+    document = {
+        "issuer": "HTTPS://a.test",
+        "authorization_endpoint": "HTTPS://a.test/authorize",
+        "token_endpoint": "https://A.test/token",
+        "code_challenge_methods_supported": ["S256"],
+    }
+
+    assert read_issuer(document, "HTTPS://a.test", is_secure=True).issuer == "HTTPS://a.test"
+    assert is_encrypted("HTTPS://host/mcp")
+    assert not is_encrypted("http://host/mcp")
+
+
+ROOT = "https://a.test/.well-known/oauth-protected-resource"
+
+
+@pytest.mark.parametrize(
+    ("resource", "server", "document", "expected"),
+    [
+        ("https://a.test/mcp", "https://a.test/mcp", f"{ROOT}/mcp", True),
+        ("https://A.test:443/mcp/", "https://a.test/mcp", f"{ROOT}/mcp", True),
+        ("https://a.test/mcp", "https://a.test/mcp", "https://a.test/elsewhere", True),
+        ("https://a.test", "https://a.test/mcp", ROOT, True),
+        ("https://a.test/", "https://a.test/mcp", ROOT, True),
+        ("https://a.test", "https://a.test/mcp", f"{ROOT}/mcp", False),
+        ("https://a.test", "https://a.test/mcp", "https://a.test/elsewhere", False),
+        ("https://a.test", "https://a.test/mcp", f"{ROOT}?x=1", False),
+        ("https://a.test/a", "https://a.test/a/mcp", ROOT, False),
+        ("https://a.test/?x=1", "https://a.test/mcp", ROOT, False),
+        ("https://a.test/mcp/x", "https://a.test/mcp", ROOT, False),
+        ("https://b.test/mcp", "https://a.test/mcp", f"{ROOT}/mcp", False),
+        ("https://a.test/mcp", "https://a.test/mcp?team=2", f"{ROOT}/mcp", False),
+    ],
+)
+def test_document_describes_the_address_that_it_is_for(
+    resource: str, server: str, document: str, expected: bool
+) -> None:
+    body = {"resource": resource, "authorization_servers": ["https://a.test"]}
+    is_of_origin = is_of_whole_origin(document)
+
+    if expected:
+        assert read_resource(body, server, is_of_origin=is_of_origin).address == resource
+    else:
+        with pytest.raises(SignInFailed, match="another address"):
+            read_resource(body, server, is_of_origin=is_of_origin)
 
 
 # --- parts ------------------------------------------------------------------------------------------

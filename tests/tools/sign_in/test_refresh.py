@@ -9,12 +9,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import OperationalError, connections
 from django.utils import timezone
 
 from chat.core.encryption import DecryptionError
 from chat.core.threads import DatabaseThreads
-from chat.models import ToolAccount, User
+from chat.models import OAuthClient, ToolAccount, User
 from chat.tools.kinds import CallFailed, NeedsSignIn
 from chat.tools.sign_in import accounts, actions
 from chat.tools.sign_in import refresh as refreshing
@@ -83,6 +83,74 @@ async def test_many_calls_and_one_expiry_make_one_refresh(
     assert {each.access for each in found} == oauth.families[0].access
     assert {each.version for each in found} == {2}
     assert not oauth.families[0].is_revoked
+
+
+async def test_calls_of_a_process_wait_together_and_look_less_and_less_often(
+    account: ToolAccount,
+    tokens: AccountTokens,
+    threads: DatabaseThreads,
+    monkeypatch: pytest.MonkeyPatch,
+    oauth: OAuthServer,
+) -> None:
+    """Another process has claimed the refresh, and is slow."""
+    await expire(account)
+    claim = await threads.call(claim_refresh, account.pk, 1)
+    old = await threads.call(read_credential, account.pk)
+    looks: list[int] = []
+    pauses: list[float] = []
+
+    def read(pk: int) -> Any:
+        looks.append(pk)
+        return read_credential(pk)
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 7:
+            fresh = refreshing.tokens.Tokens(access="next", refresh="next", seconds=600)
+            await threads.call(accounts.store_refreshed, old, claim, fresh)
+
+    monkeypatch.setattr(refreshing.accounts, "read_credential", read)
+    monkeypatch.setattr(refreshing.asyncio, "sleep", pause)
+
+    found = await asyncio.gather(*(tokens.after_refusal(old) for _ in range(20)))
+
+    assert {each.access for each in found} == {"next"}
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
+    assert len(looks) == len(pauses) + 1
+    assert oauth.refreshes == []
+
+
+async def test_tokens_are_stored_only_as_long_as_the_claim_holds(
+    account: ToolAccount,
+    tokens: AccountTokens,
+    monkeypatch: pytest.MonkeyPatch,
+    oauth: OAuthServer,
+) -> None:
+    await expire(account)
+    now = [0.0]
+    tries: list[float] = []
+
+    def fails(*_: object) -> bool:
+        # A database that takes long to say that it is unavailable.
+        tries.append(now[0])
+        now[0] += 13
+        raise OperationalError
+
+    monkeypatch.setattr(refreshing, "monotonic", lambda: now[0])
+    monkeypatch.setattr(refreshing, "is_database_unavailable", lambda error: True)
+    monkeypatch.setattr(refreshing, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(refreshing.accounts, "store_refreshed", fails)
+    monkeypatch.setattr(refreshing, "WAIT_SECONDS", 2.0)
+
+    with pytest.raises(CallFailed):
+        await tokens.usable(account.pk)
+    await tokens.aclose()
+
+    assert tries == [0, 13, 26, 39, 52]
+    assert all(moment < accounts.LOST_AFTER.total_seconds() for moment in tries)
+    assert len(oauth.refreshes) == 1
+    # What nobody could store is used by nobody.
+    assert oauth.families[0].is_revoked
 
 
 async def test_calls_that_were_refused_at_once_make_one_refresh(
@@ -192,14 +260,48 @@ async def test_refused_refresh_ends_the_account(
 
 
 @pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, "invalid_request"),
+        (400, "invalid_scope"),
+        (400, "invalid_target"),
+        (403, "access_denied"),
+        (400, "unsupported_grant_type"),
+        (401, "invalid_client"),
+        (400, "unauthorized_client"),
+    ],
+)
+async def test_lasting_error_ends_the_account(
+    account: ToolAccount, tokens: AccountTokens, oauth: OAuthServer, status: int, error: str
+) -> None:
+    await expire(account)
+    oauth.answers["/token"] = lambda request: json_reply({"error": error}, status)
+
+    with pytest.raises(NeedsSignIn):
+        await tokens.usable(account.pk)
+
+    await account.arefresh_from_db()
+    assert account.problem == "The sign-in has ended. Sign in again."
+    # A registration that the issuer has forgotten is not used for the next sign-in.
+    registered = await OAuthClient.objects.aget()
+    assert (registered.expires_at is not None) is (
+        error in ("invalid_client", "unauthorized_client")
+    )
+
+
+@pytest.mark.parametrize(
     "reply",
     [
         lambda request: (503, {}, b""),
         lambda request: (429, {}, b""),
+        lambda request: json_reply({"error": "invalid_grant"}, 429),
         lambda request: json_reply({"error": "temporarily_unavailable"}, 400),
+        lambda request: json_reply({"error": "slow_down"}, 400),
+        lambda request: json_reply({"error": "invalid_grant"}, 500),
+        lambda request: (400, {}, b"<h1>Bad Request</h1>"),
         lambda request: json_reply({"access_token": ""}),
     ],
-    ids=["503", "429", "other error", "no token"],
+    ids=["503", "429", "429 error", "unavailable", "slow down", "500", "no error", "no token"],
 )
 async def test_failure_that_may_pass_is_followed_by_a_pause(
     account: ToolAccount, tokens: AccountTokens, oauth: OAuthServer, reply: Any
