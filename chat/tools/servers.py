@@ -117,6 +117,8 @@ def change_server(
 def remove_server(user: User, server: ToolServer) -> None:
     """Deletes a server and its tools, also from all conversations."""
     with storage_errors(), transaction.atomic():
+        # Locked first, as a sign-in that comes back does it.
+        ToolServer.objects.select_for_update().filter(pk=server.pk).first()
         end_accounts(ToolAccount.objects.filter(server=server.pk))
         removed, _ = ToolServer.objects.filter(pk=server.pk).delete()
         if removed:

@@ -1,5 +1,6 @@
 """The HTTP clients and the address policy with this installation's settings."""
 
+import asyncio
 from urllib.parse import urlsplit
 
 import httpx
@@ -7,6 +8,9 @@ from django.conf import settings
 
 from chat.upstreams.addresses import AddressPolicy, AddressRefused, literal
 from chat.upstreams.client import open_client
+
+# A name server that takes longer has no answer: ``TimeoutError`` is an ``OSError``.
+LOOKUP_SECONDS = 5.0
 
 
 def configured_policy() -> AddressPolicy:
@@ -47,8 +51,10 @@ async def is_at_private_address(url: str) -> bool:
     host = parts.hostname or ""
     if settings.UPSTREAM_PROXY and literal(host) is None:
         return False
+    port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        await AddressPolicy().resolve(host, parts.port or (443 if parts.scheme == "https" else 80))
+        async with asyncio.timeout(LOOKUP_SECONDS):
+            await AddressPolicy().resolve(host, port)
     except AddressRefused:
         return True
     except OSError:

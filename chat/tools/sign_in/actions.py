@@ -245,9 +245,11 @@ def _exchanged(started: ToolSignIn, code: str, verifier: str) -> Tokens:
         try:
             with asking.turn():
                 return asking.run(exchange)
-        except tokens.ClientUnknown:
-            forget_client(started.client)
+        except SignInFailed as failed:
+            # Its addresses may be others by now.
             found.forget(started.server.address)
+            if isinstance(failed, tokens.ClientUnknown):
+                forget_client(started.client)
             raise
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import queue
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from django.db import transaction
@@ -24,12 +24,13 @@ from chat.upstreams.configured import client_for_found
 logger = logging.getLogger(__name__)
 
 # The time of an account's requests together, and how many accounts wait for their turn at most.
-REVOKE_SECONDS = 15.0
+REVOKE_SECONDS = 8.0
 MOST_WAITING = 500
+THREADS = 2
 
-_threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="token-revocation")
+_queued: queue.Queue[Callable[[], None]] = queue.Queue(MOST_WAITING)
+_threads: list[threading.Thread] = []
 _lock = threading.Lock()
-_waiting: set[Future[None]] = set()
 
 
 def end_accounts(accounts: QuerySet[ToolAccount]) -> Sequence[ToolAccount]:
@@ -65,25 +66,31 @@ def revoke_later(
 
 
 def _queue(client: OAuthClient, endpoint: str, held: Mapping[str, str], server: str) -> None:
+    try:
+        _queued.put_nowait(partial(_revoke, client, endpoint, held, server))
+    except queue.Full:
+        logger.warning("tool_account.unrevoked client=%d", client.pk or 0)
+        return
     with _lock:
-        if len(_waiting) >= MOST_WAITING:
-            logger.warning("tool_account.unrevoked client=%d", client.pk or 0)
-            return
-        future = _threads.submit(_revoke, client, endpoint, held, server)
-        _waiting.add(future)
-    future.add_done_callback(_forget)
+        if len(_threads) < THREADS:
+            # A stopping process doesn't wait for strangers.
+            thread = threading.Thread(target=_work, name="token-revocation", daemon=True)
+            _threads.append(thread)
+            thread.start()
 
 
-def _forget(future: Future[None]) -> None:
-    with _lock:
-        _waiting.discard(future)
+def _work() -> None:
+    while True:
+        revoke = _queued.get()
+        try:
+            revoke()
+        finally:
+            _queued.task_done()
 
 
 def wait_for_revocations() -> None:
     """Waits until everything that is queued in this process has been tried."""
-    with _lock:
-        waiting = list(_waiting)
-    wait(waiting)
+    _queued.join()
 
 
 def _revoke(client: OAuthClient, endpoint: str, held: Mapping[str, str], server: str) -> None:
