@@ -320,6 +320,27 @@ async def test_failure_that_may_pass_is_followed_by_a_pause(
     assert (await tokens.usable(account.pk)).version == 2
 
 
+async def test_account_at_a_public_server_is_refreshed_at_no_private_address(
+    account: ToolAccount,
+    tokens: AccountTokens,
+    monkeypatch: pytest.MonkeyPatch,
+    oauth: OAuthServer,
+) -> None:
+    """What the server named when the person signed in may lead elsewhere by now."""
+
+    async def is_private(url: str) -> bool:
+        assert url == oauth.mcp
+        return False
+
+    monkeypatch.setattr(refreshing, "is_at_private_address", is_private)
+    await expire(account)
+
+    with pytest.raises(CallFailed):
+        await tokens.usable(account.pk)
+
+    assert oauth.refreshes == []
+
+
 async def test_account_without_a_refresh_token_ends(
     account: ToolAccount, tokens: AccountTokens, oauth: OAuthServer
 ) -> None:
