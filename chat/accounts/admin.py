@@ -165,7 +165,7 @@ class MembershipFormSet(BaseInlineFormSet):
             inner.attrs["aria-label"] = field.label
 
     def delete_existing(self, obj: Membership, commit: bool = True) -> None:
-        """What a person had by the membership goes with it, as when somebody is removed on the team’s page."""
+        """Ends the membership as the team’s page does, with everything that the person had by it."""
         if commit:
             people.end_membership(obj)
 

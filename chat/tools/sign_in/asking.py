@@ -1,4 +1,4 @@
-"""What a request of a person asks of strangers' servers: bounded in time as a whole, and in number.
+"""Questions that a request of a person asks strangers' servers: bounded in time as a whole, and in number.
 
 Each such request holds one of the few places of a web process (`MAX_CONCURRENT_REQUESTS`) while it waits.
 """

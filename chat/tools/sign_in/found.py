@@ -17,7 +17,7 @@ _found: OrderedDict[str, tuple[float, Discovered]] = OrderedDict()
 
 
 def known(server: str) -> Discovered | None:
-    """What was found for the tool server at this address in the last minutes."""
+    """The place that was found in the last minutes for the tool server at this address."""
     with _lock:
         kept = _found.get(server)
     is_fresh = kept is not None and time.monotonic() - kept[0] < KEPT_SECONDS

@@ -38,7 +38,7 @@ class ClientUnknown(Ended):
     """The authorization server no longer knows this installation, or doesn't let it use accounts."""
 
 
-# What is no error of the account: the same request may succeed later.
+# Errors that are not those of the account: the same request may succeed later.
 _PASSING_ERRORS = frozenset(
     ("temporarily_unavailable", "slow_down", "authorization_pending", "server_error")
 )
