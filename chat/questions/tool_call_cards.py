@@ -15,6 +15,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from chat.events import JsonObject
 from chat.models import CallStatus, QuestionStatus, ToolCall, ToolRule, User
+from chat.questions.actions import NOT_CONNECTED
 from chat.questions.input_cards import InputCard, first_open, input_cards
 from chat.questions.question_cards import QuestionCard, digest
 from chat.rendering import figures
@@ -110,8 +111,12 @@ class ToolCallCard(QuestionCard):
     @property
     def needs_account(self) -> bool:
         """True if it waits until the executor has an account at the server."""
-        has_account = getattr(self.question, "has_account", True)
-        return self.is_open and self.tool_call.is_personal and not has_account
+        is_asked = self.is_open and self.tool_call.status == CallStatus.APPROVAL
+        return is_asked and self.tool_call.is_personal and not self._has_account
+
+    @property
+    def _has_account(self) -> bool:
+        return bool(getattr(self.question, "has_account", True))
 
     @property
     def names_reader(self) -> bool:
@@ -157,7 +162,8 @@ class ToolCallCard(QuestionCard):
     def approval_note(self) -> str:
         """Why an approval is asked for although the rule asks for none."""
         error = self.tool_call.error
-        return gettext(error) if error and self.stage == "approval" else ""
+        is_connected = error == NOT_CONNECTED and self._has_account
+        return gettext(error) if error and self.stage == "approval" and not is_connected else ""
 
     @property
     def rule_sentence(self) -> str:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_noop
 
 from chat import access
 from chat.models import Conversation, Run, Tool, ToolCall, ToolChoice, ToolKind, ToolRule, User
+from chat.questions.actions import NOT_CONNECTED as NOT_CONNECTED
 from chat.tools.definitions import call_digest, tool_digest
 from chat.tools.kinds import executor_of
 from chat.tools.rules import Situation, Verdict, decide
@@ -28,7 +29,6 @@ NOT_SEEN = gettext_noop("This tool has changed, and nobody has turned it on agai
 CHANGED = gettext_noop("This tool was changed after the call was made.")
 NO_EXECUTOR = gettext_noop("Tools of this kind can’t run here.")
 DELETED = gettext_noop("The conversation was deleted.")
-NOT_CONNECTED = gettext_noop("This tool needs an account at its server.")
 MAY_NOT_WRITE = gettext_noop(
     "The person who approved the call can no longer write in this conversation."
 )

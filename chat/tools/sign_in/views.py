@@ -18,6 +18,7 @@ from chat.tools.sign_in import actions
 from chat.tools.sign_in.account_list import account_lines
 from chat.tools.sign_in.clients import metadata_document
 from chat.tools.sign_in.forms import ClientForm
+from chat.tools.sign_in.waiting_calls import go_on_connected
 from chat.web.decorators import login_required, post_action, refuse_with_message
 
 
@@ -93,6 +94,8 @@ def callback(request: HttpRequest) -> HttpResponse:
     except ActionRefused as refusal:
         messages.error(request, str(refusal))
     else:
+        if started.question is not None:
+            go_on_connected(request.user, started.question)
         text = gettext("Your account at %(server)s is connected.")
         messages.success(request, text % {"server": started.server.name})
     return redirect(_return_address(started))

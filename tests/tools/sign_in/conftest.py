@@ -7,9 +7,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from django.core.cache import cache
+from django.test import Client
 from pytest_django import Settings
 
-from chat.models import Team, ToolAccount, ToolCredentials, ToolServer, User
+from chat.models import Question, Team, ToolAccount, ToolCredentials, ToolServer, User
 from chat.tools.sign_in import actions
 from tests.tools.sign_in.oauth_server import OAuthServer, oauth_server
 
@@ -43,9 +44,14 @@ def answer_in(address: str) -> dict[str, str]:
 
 @pytest.fixture
 def connect(server: ToolServer, oauth: OAuthServer) -> Connect:
-    def connect(user: User, person: str = "ana") -> ToolAccount:
-        page = actions.begin_sign_in(user, server)
-        answer = answer_in(oauth.allow(page.address, person))
-        return actions.finish(user, actions.take_sign_in(user, answer["state"]), answer)
+    def connect(
+        user: User, person: str = "ana", *, question: Question | None = None
+    ) -> ToolAccount:
+        """On the settings page, or at the card of a question."""
+        page = actions.begin_sign_in(user, server, question=question)
+        client = Client()
+        client.force_login(user)
+        client.get("/settings/connections/callback/", answer_in(oauth.allow(page.address, person)))
+        return ToolAccount.objects.get(person=user, server=server, problem="")
 
     return connect

@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from chat import access
 from chat.core.errors import ActionRefused
@@ -41,7 +42,15 @@ from chat.tools.outcome import run_tools
 from chat.tools.rules import Verdict
 from chat.tools.sign_in import actions
 from tests.exports.check import html_of, json_of, markdown_of
-from tests.tools.calling import calls_of, claim, follow_up_of, give_result, statuses, waiting_run
+from tests.tools.calling import (
+    calls_of,
+    claim,
+    follow_up_of,
+    give_result,
+    lost,
+    statuses,
+    waiting_run,
+)
 from tests.tools.sign_in.conftest import Connect, answer_in
 from tests.tools.sign_in.oauth_server import OAuthServer
 
@@ -315,7 +324,7 @@ def test_call_waits_for_an_account_and_runs_then_if_its_rule_lets_it(
     assert statuses(run) == [("open", "approval")]
     assert calls_of(run)[0].error == NOT_CONNECTED
 
-    connect(alice)
+    connect(alice, question=calls_of(run)[0].question)
 
     assert statuses(run) == [("running", "queued")]
     assert read_inputs(give_result(run))[0].output == "Rain"
@@ -364,9 +373,71 @@ def test_approved_call_whose_sign_in_ended_runs_after_the_next_one(
     assert (call.status, call.sent_at, call.question.status) == ("approval", None, "open")
     assert follow_up_of(run) is None
 
-    connect(alice)
+    connect(alice, question=call.question)
 
     assert statuses(run) == [("running", "queued")]
+
+
+def test_sign_in_runs_the_call_of_its_card_alone(
+    alice: User,
+    conversation: Conversation,
+    upstream: Upstream,
+    tool: Tool,
+    connect: Connect,
+    client: Client,
+) -> None:
+    Tool.objects.update(rule=ToolRule.AUTO)
+    runs = [waiting_run(alice, conversation, upstream, "whoami") for _ in range(3)]
+    at_card, other, shown = runs
+
+    # On the settings page.
+    connect(alice)
+    assert [statuses(each) for each in runs] == [[("open", "approval")]] * 3
+    ToolAccount.objects.all().delete()
+    connect(alice, question=calls_of(at_card)[0].question)
+
+    assert statuses(at_card) == [("running", "queued")]
+    assert statuses(other) == statuses(shown) == [("open", "approval")]
+    # Its card asks, and no longer for an account.
+    assert f"/q/{calls_of(shown)[0].question.public_id}/approve/" in card(client, alice, shown)
+    assert NOT_CONNECTED not in card(client, alice, shown)
+
+
+@pytest.mark.parametrize("obstacle", ["stopped", "followed", "replaced"])
+def test_sign_in_runs_nothing_of_an_answer_that_does_not_go_on(
+    obstacle: str,
+    alice: User,
+    conversation: Conversation,
+    upstream: Upstream,
+    tool: Tool,
+    connect: Connect,
+) -> None:
+    Tool.objects.update(rule=ToolRule.AUTO)
+    run = waiting_run(alice, conversation, upstream, "whoami")
+    if obstacle == "stopped":
+        Run.objects.filter(pk=run.pk).update(stop_requested_at=timezone.now())
+    else:
+        parent = run.message if obstacle == "followed" else run.message.parent
+        Message.objects.create(conversation=conversation, parent=parent, role=run.message.role)
+
+    connect(alice, question=calls_of(run)[0].question)
+
+    assert statuses(run) == [("open", "approval")]
+    assert claim(run) == []
+
+
+def test_call_that_may_have_run_stays_a_question_about_that(
+    client: Client, run: Run, alice: User, connect: Connect
+) -> None:
+    connect(alice)
+    calls.approve(alice, calls_of(run)[0])
+    lost(run)
+    ToolAccount.objects.all().delete()
+
+    page = card(client, alice, run)
+
+    assert "Did <code>whoami</code> run?" in page
+    assert "needs an account" not in page
 
 
 def test_receipt_names_the_person(run: Run, alice: User, connect: Connect) -> None:

@@ -5,17 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from django.utils import timezone
 
 from chat import events as canonical
-from chat.models import Run, Team, Tool, ToolAccount, ToolCredentials, ToolRule, ToolServer, User
+from chat.models import (
+    Question,
+    Run,
+    Team,
+    Tool,
+    ToolAccount,
+    ToolCredentials,
+    ToolRule,
+    ToolServer,
+    User,
+)
 from chat.runs import runner as runners
 from chat.tools.runner import RUN_CALLS
 from chat.tools.server_tests import TEST_SERVERS
 from chat.tools.servers import queue_test
 from chat.tools.sign_in import actions
+from chat.tools.sign_in.waiting_calls import go_on_connected
 from tests.runs.helpers import text_of, threads, until, until_ended
 from tests.runs.waiting import calling, saying, wire_call
 from tests.support.run_fixtures import MakeRun, StartRunner
@@ -35,11 +47,19 @@ def _frequent_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def connected(
-    user: User, server: ToolServer, oauth: OAuthServer, person: str = "ana"
+    user: User,
+    server: ToolServer,
+    oauth: OAuthServer,
+    person: str = "ana",
+    *,
+    question: Question | None = None,
 ) -> ToolAccount:
-    page = actions.begin_sign_in(user, server)
+    page = actions.begin_sign_in(user, server, question=question)
     answer = answer_in(oauth.allow(page.address, person))
-    return actions.finish(user, actions.take_sign_in(user, answer["state"]), answer)
+    account = actions.finish(user, actions.take_sign_in(user, answer["state"]), answer)
+    if question is not None:
+        go_on_connected(user, question)
+    return account
 
 
 def make_server(team: Team, oauth: OAuthServer) -> ToolServer:
@@ -162,7 +182,8 @@ async def test_call_waits_until_its_executor_connects(
     assert oauth.requests == []
 
     server = await ToolServer.objects.aget()
-    await threads.call(connected, alice, server, oauth)
+    question = await Question.objects.aget()
+    await threads.call(partial(connected, alice, server, oauth, question=question))
 
     follow_up = await ended(run)
     assert "You are ana" in str(outputs(follow_up)[0])
