@@ -6,6 +6,8 @@ import uuid
 from django.conf import settings
 from django.db import migrations, models
 
+import chat.models.tool_call
+
 
 def mark_shared_keys(apps, schema_editor):
     """Servers with stored headers have a key that everybody's calls use."""
@@ -24,7 +26,7 @@ class Migration(migrations.Migration):
             name="executor",
             field=models.ForeignKey(
                 null=True,
-                on_delete=django.db.models.deletion.SET_NULL,
+                on_delete=chat.models.tool_call.clear_executor,
                 related_name="+",
                 to=settings.AUTH_USER_MODEL,
             ),
@@ -43,6 +45,46 @@ class Migration(migrations.Migration):
             model_name="toolcall",
             name="private_output",
             field=models.TextField(blank=True, db_default=""),
+        ),
+        migrations.AddField(
+            model_name="toolcall",
+            name="has_private_result",
+            field=models.BooleanField(db_default=False, default=False),
+        ),
+        migrations.AddField(
+            model_name="toolcall",
+            name="private_files",
+            field=models.PositiveSmallIntegerField(db_default=0, default=0),
+        ),
+        migrations.AddField(
+            model_name="toolchoice",
+            name="person",
+            field=models.ForeignKey(
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to=settings.AUTH_USER_MODEL,
+            ),
+        ),
+        migrations.AddField(
+            model_name="toolchoice",
+            name="keeps_private",
+            field=models.BooleanField(db_default=False, default=False),
+        ),
+        migrations.RemoveConstraint(model_name="toolchoice", name="tool_choice_unique"),
+        migrations.AddConstraint(
+            model_name="toolchoice",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("person", None)),
+                fields=("conversation", "tool"),
+                name="tool_choice_unique",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="toolchoice",
+            constraint=models.UniqueConstraint(
+                fields=("conversation", "tool", "person"), name="tool_choice_of_person_unique"
+            ),
         ),
         migrations.AddField(
             model_name="tool",

@@ -113,7 +113,7 @@ def _execution_of(row: Question) -> ToolExecution | None:
         request_bytes=call.request_bytes,
         response_bytes=call.response_bytes,
         attempt=call.attempt,
-        inputs=_inputs_of(call) if call.rounds else [],
+        inputs=_inputs_of(call) if call.rounds and not call.has_private_result else [],
     )
 
 

@@ -120,8 +120,8 @@ class ToolCallCard(QuestionCard):
 
     @property
     def names_reader(self) -> bool:
-        is_for_one = self.tool_call.is_personal and (self.is_open or self.has_private_output)
-        return super().names_reader or is_for_one
+        is_for_one = not self.is_settled or self.has_private_output or self.hides_words
+        return super().names_reader or (self.tool_call.is_personal and is_for_one)
 
     @property
     def keeps_private(self) -> bool:
@@ -134,12 +134,18 @@ class ToolCallCard(QuestionCard):
 
     @property
     def has_private_output(self) -> bool:
-        return bool(self.tool_call.private_output)
+        return self.tool_call.has_private_result
 
     @property
     def private_output(self) -> SafeString:
         """The result that the executor alone is shown."""
-        return output_excerpt(self.tool_call.private_output)
+        call = self.tool_call
+        return output_excerpt(gettext(call.private_output) if call.error else call.private_output)
+
+    @property
+    def hides_words(self) -> bool:
+        """True if the server's words in the middle of the call are for the executor alone."""
+        return self.tool_call.hides_words(is_shared=self.is_shared)
 
     @property
     def mark(self) -> str:

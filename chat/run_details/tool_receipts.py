@@ -8,6 +8,7 @@ from datetime import datetime
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
+from chat import access
 from chat.models import Run, ToolCall, ToolInput, ToolRule
 from chat.rendering.components import excerpt_of_json, name_of
 from chat.rendering.figures import count, duration, milliseconds_of, size
@@ -58,10 +59,14 @@ def tool_receipts_of(run: Run, *, with_settings: bool) -> list[ToolReceipt]:
         "question", "tool__server", "tool__request", "approved_by", "executor"
     )
     calls = calls.prefetch_related("inputs__answered_by")
-    return [_receipt(call, with_settings) for call in calls.order_by("question__position", "pk")]
+    is_shared = access.is_seen_by_others(run.conversation)
+    return [
+        _receipt(call, with_settings, hides_words=call.hides_words(is_shared=is_shared))
+        for call in calls.order_by("question__position", "pk")
+    ]
 
 
-def _receipt(call: ToolCall, with_settings: bool) -> ToolReceipt:
+def _receipt(call: ToolCall, with_settings: bool, *, hides_words: bool) -> ToolReceipt:
     body = call.question.body
     asked = body.get("arguments") or {}
     settings = _settings_of(call) if with_settings else []
@@ -81,7 +86,7 @@ def _receipt(call: ToolCall, with_settings: bool) -> ToolReceipt:
         sent=excerpt_of_json(call.arguments),
         asked=excerpt_of_json(asked) if asked != call.arguments else None,
         error=gettext(call.error) if call.error else "",
-        inputs=[_input(row) for row in call.inputs.all()],
+        inputs=[] if hides_words else [_input(row) for row in call.inputs.all()],
     )
 
 
@@ -115,7 +120,7 @@ def _facts_of(call: ToolCall) -> list[tuple[str, str]]:
         took = duration(milliseconds_of((call.finished_at - call.sent_at).total_seconds()))
     return [
         (gettext("Approved by"), str(call.approved_by or "")),
-        (gettext("Result"), gettext("Kept private") if call.private_output else ""),
+        (gettext("Result"), gettext("Kept private") if call.has_private_result else ""),
         (gettext("Attempt"), count(call.attempt) if call.attempt else ""),
         (gettext("Duration"), took),
         (gettext("Request size"), size(call.request_bytes) if call.sent_at else ""),

@@ -108,9 +108,11 @@ def go_on_without(request: HttpRequest, call: ToolCall) -> HttpResponse:
 def forget_choice(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     """Withdraws "always" or "never" for a tool. Anyone who writes in the conversation may have chosen it."""
     form = ChosenToolForm(request.POST)
-    chosen = Tool.objects.filter(choices__conversation=conversation)
+    chosen = Tool.objects.filter(choices__conversation=conversation).distinct()
     if form.is_valid() and (
-        tool := chosen.filter(public_id=form.cleaned_data["tool"]).select_related("team").first()
+        tool := chosen.filter(public_id=form.cleaned_data["tool"])
+        .select_related("team", "server")
+        .first()
     ):
         calls.forget_choice(request.user, conversation, tool)
     return page.accepted(request, conversation)

@@ -103,11 +103,15 @@ def choose(
             approve(user, call, arguments, keeps_private=keeps_private)
         else:
             refuse(user, call, reason)
+        is_private = call.keeps_private if keeps_private is None else keeps_private
         ToolChoice.objects.update_or_create(
             conversation=conversation,
             tool=tool,
+            # The executor decides alone about calls with their account.
+            person=user if call.is_personal else None,
             defaults={
                 "is_allowed": is_allowed,
+                "keeps_private": call.is_personal and is_private,
                 # The person has seen the call, and no later definition.
                 "definition_digest": call.definition_digest,
                 "chosen_by": user,
@@ -116,7 +120,7 @@ def choose(
         )
         _audit(user, call, "tool_choice.always" if is_allowed else "tool_choice.never")
         for other in _others_waiting(call):
-            _decide(user, other, is_allowed)
+            _decide(user, other, is_allowed, keeps_private)
         if not is_allowed:
             follow_up = questions.run_after(call.question.run)
     return follow_up
@@ -130,7 +134,8 @@ def may_always_allow(call: ToolCall) -> bool:
 def forget_choice(user: User, conversation: Conversation, tool: Tool) -> None:
     """Withdraws what was decided for further calls of a tool: its rule alone holds."""
     with questions.changed_room(conversation):
-        removed, _ = ToolChoice.objects.filter(conversation=conversation, tool=tool).delete()
+        chosen = ToolChoice.objects.filter(conversation=conversation, tool=tool)
+        removed, _ = chosen.filter(person=user if tool.is_personal else None).delete()
         if removed:
             AuditEvent.objects.record(
                 user,
@@ -171,9 +176,9 @@ def _check_connected(call: ToolCall) -> None:
         raise ActionRefused(gettext(checks.NOT_CONNECTED))
 
 
-def _decide(user: User, call: ToolCall, is_allowed: bool) -> None:
+def _decide(user: User, call: ToolCall, is_allowed: bool, keeps_private: bool | None) -> None:
     if is_allowed:
-        approve(user, call)
+        approve(user, call, keeps_private=keeps_private)
     else:
         refuse(user, call, "")
 
@@ -183,7 +188,8 @@ def _others_waiting(call: ToolCall) -> list[ToolCall]:
     rows = ToolCall.objects.filter(
         question__run=call.question.run_id, tool=call.tool_id, status=CallStatus.APPROVAL
     )
-    rows = rows.exclude(pk=call.pk).order_by("pk")
+    # A retry may wait for two people's accounts.
+    rows = rows.filter(executor=call.executor_id).exclude(pk=call.pk).order_by("pk")
     return list(rows.select_related("tool__server", "question__run", "question__conversation"))
 
 

@@ -7,10 +7,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.db.models import Q
 from django.utils.translation import gettext_noop
 
 from chat import access
-from chat.models import Conversation, Run, Tool, ToolCall, ToolChoice, ToolKind, ToolRule, User
+from chat.models import (
+    Conversation,
+    Question,
+    Run,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolKind,
+    ToolRule,
+    User,
+)
 from chat.questions.actions import NOT_CONNECTED as NOT_CONNECTED
 from chat.tools.definitions import call_digest, tool_digest
 from chat.tools.kinds import executor_of
@@ -36,10 +47,12 @@ MAY_NOT_WRITE = gettext_noop(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """``reason`` says why the call is refused."""
+    """``reason`` says why the call is refused. ``keeps_private``: the result of a call with an account is for its
+    executor alone, unless they choose otherwise."""
 
     verdict: Verdict
     reason: str = ""
+    keeps_private: bool = False
 
 
 def why_never(conversation: Conversation, tool: Tool | None) -> str:
@@ -73,13 +86,29 @@ def executor_for(tool: Tool | None, run: Run) -> User | None:
     return next((each for each in candidates if _may_write(each, conversation)), None)
 
 
+def is_led_by_others(run: Run, executor: User | None) -> bool:
+    """Returns whether somebody else than the executor has decided about something that this answer asked before the run:
+    what the run does may be their wish."""
+    if executor is None:
+        return False
+    asked = Question.objects.filter(run__message=run.message_id, run__position__lt=run.position)
+    deciders = ("answered_by", "tool_call__approved_by", "tool_call__inputs__answered_by")
+    is_other = Q()
+    for decider in deciders:
+        is_other |= Q(**{f"{decider}__isnull": False}) & ~Q(**{decider: executor})
+    return asked.filter(is_other).exists()
+
+
 def decide_now(
     conversation: Conversation,
     tool: Tool | None,
     requester: User | None,
     executor: User | None = None,
+    *,
+    is_led: bool = False,
 ) -> Decision:
-    """The decision about a call that nobody has approved. ``executor``: the person whose account it would use."""
+    """The decision about a call that nobody has approved. ``executor``: the person whose account it would use;
+    ``is_led``: others have decided about its answer (`is_led_by_others`)."""
     if reason := why_never(conversation, tool):
         return Decision(verdict=Verdict.REFUSE, reason=reason)
     assert tool is not None
@@ -87,8 +116,14 @@ def decide_now(
         return Decision(verdict=Verdict.REFUSE, reason=FOR_OTHERS)
     person = executor if tool.is_personal else requester
     # Nobody else starts what runs by itself with somebody's account: a retry or a reply of a colleague asks.
-    is_own = person is not None and person == requester
-    choice = ToolChoice.objects.filter(conversation=conversation, tool=tool).first()
+    is_own = person is not None and person == requester and not (tool.is_personal and is_led)
+    # Of a call with an account, everybody decides about their own.
+    chooser = executor if tool.is_personal else None
+    choice = ToolChoice.objects.filter(conversation=conversation, tool=tool, person=chooser).first()
+    standing = _standing(choice, conversation, tool, executor)
+    keeps_private = tool.is_personal and tool.keeps_private
+    if choice is not None and standing:
+        keeps_private = tool.is_personal and choice.keeps_private
     verdict = decide(
         Situation(
             rule=tool.rule,
@@ -96,12 +131,13 @@ def decide_now(
             is_entitled=is_own and _may_write(person, conversation),
             is_read_only=tool.is_read_only,
             is_destructive=tool.is_destructive,
-            choice=_standing(choice, conversation, tool, executor),
+            choice=standing,
         )
     )
     if verdict == Verdict.RUN and not is_connected(tool, executor):
-        return Decision(verdict=Verdict.ASK, reason=NOT_CONNECTED)
-    return Decision(verdict=verdict, reason=NEVER if verdict == Verdict.REFUSE else "")
+        return Decision(verdict=Verdict.ASK, reason=NOT_CONNECTED, keeps_private=keeps_private)
+    reason = NEVER if verdict == Verdict.REFUSE else ""
+    return Decision(verdict=verdict, reason=reason, keeps_private=keeps_private)
 
 
 def is_connected(tool: Tool, executor: User | None) -> bool:
@@ -118,7 +154,8 @@ def decide_at_call(call: ToolCall) -> Decision:
     conversation = question.conversation
     if call.approved_at is None:
         requester = question.run.requested_by
-        decision = decide_now(conversation, call.tool, requester, call.executor)
+        is_led = call.is_personal and is_led_by_others(question.run, call.executor)
+        decision = decide_now(conversation, call.tool, requester, call.executor, is_led=is_led)
     else:
         decision = _decide_approved(call, conversation)
     if decision.verdict == Verdict.REFUSE or call.tool is None:

@@ -39,12 +39,14 @@ from chat.tools.checks import NOT_CONNECTED, is_private_to
 from chat.tools.inputs import TooOften, store_inputs
 from chat.tools.kinds import CallFailed, CallOutput, InputNeeded, NeedsSignIn, OutputFile
 from chat.tools.mcp.listing import clean_json
+from chat.tools.sign_in.waiting_calls import show_connected
 from chat.web.files import SUFFIXES, file_name
 
 logger = logging.getLogger(__name__)
 
 KEPT_PRIVATE = gettext_noop("The tool ran, and its result is kept private.")
-EMPTY = gettext_noop("The result is empty.")
+# Others and the model read this instead of the server's own words.
+FAILED_PRIVATELY = gettext_noop("The call failed, and what the server says is kept private.")
 TOO_LARGE = gettext_noop("The result is larger than the limit.")
 
 
@@ -79,7 +81,7 @@ def end_call(
     files = [_new_file(each, number) for number, each in enumerate(ending.files, start=1)]
     # Other writers wait for the transaction, so the storage for files is written before it.
     with FileContent.objects.writing(files, is_optional=True) as written:
-        return _settle(pk, claim, reply, values, written, private_output=text or EMPTY)
+        return _settle(pk, claim, reply, values, written, is_result=True)
 
 
 def _storable(structured: Json) -> Json:
@@ -140,10 +142,10 @@ def _settle(
     values: Mapping[str, object],
     files: Sequence[_NewFile] = (),
     *,
-    private_output: str = "",
+    is_result: bool = False,
 ) -> bool:
-    """In one transaction: the result is stored, and then the follow-up queued. ``private_output`` is stored in place of the
-    reply and the files if the call keeps its result private here."""
+    """In one transaction: the result is stored, and then the follow-up queued. The text of a result, or of a failure,
+    is stored for the executor alone if the call keeps its result private here, and files aren't kept then."""
     call = read_call(pk)
     if call is None:
         return False
@@ -152,10 +154,20 @@ def _settle(
             return False
         now = timezone.now()
         status = QuestionStatus.ANSWERED
-        if private_output and _stays_private(pk):
+        if _stays_private(pk):
+            values = {
+                **values,
+                "private_output": str(reply["output"]),
+                "has_private_result": True,
+                "private_files": len(files),
+            }
             # A model repeats what it has read, so it doesn't get the result either.
-            status, reply, files = QuestionStatus.DECLINED, {"reason": KEPT_PRIVATE}, ()
-            values = {**values, "private_output": private_output}
+            if is_result:
+                status, reply = QuestionStatus.DECLINED, {"reason": KEPT_PRIVATE}
+            else:
+                values["error"] = FAILED_PRIVATELY
+                reply = {"output": FAILED_PRIVATELY, "is_error": True}
+            files = ()
         ended = held_by(pk, claim).update(finished_at=now, claim=None, runner=None, **values)
         if ended:
             count_call(call, str(values["status"]), now)
@@ -230,6 +242,9 @@ def _ask_to_sign_in(pk: int, claim: UUID) -> bool:
             publish_after_commit(TOOL_CALLS)
     if asked:
         logger.info("tool_call.needs_sign_in call=%d", pk)
+        if call.executor is not None and call.tool is not None and call.tool.server is not None:
+            # Other cards still offer an approval.
+            show_connected(call.executor, call.tool.server)
     return bool(asked)
 
 

@@ -270,11 +270,12 @@ class ToolRunner:
         except CallFailed as failed:
             if not failed.is_unauthorized:
                 raise
-        credential = await self._tokens.after_refusal(credential)
+        # The server has refused it unread: until it is sent again, it has not run, whatever becomes of the new token.
         if not await self._threads.call(claims.mark_refused, call.pk, call.claim):
             raise CallDropped
-        # True if it may be made is looked at again before it is sent.
+        # Whether it may be made is looked at again before it is sent.
         execution.is_sent = False
+        credential = await self._tokens.after_refusal(credential)
         try:
             return await executor(_with_token(request, credential))
         except CallFailed as failed:

@@ -181,6 +181,7 @@ def set_rule(
         if stored is None:
             raise ActionRefused(gettext("This tool was removed."))
         before = rule_and_digest(stored)
+        is_shared_now = stored.keeps_private and keeps_private is False
         if rule != ToolRule.OFF:
             _take_definition(stored, rule, digest)
         stored.rule = rule
@@ -188,6 +189,9 @@ def set_rule(
             stored.keeps_private = keeps_private
         stored.save()
         withdraw_allowances(stored, before)
+        if is_shared_now:
+            # Whoever allowed its calls did so while results stayed private.
+            ToolChoice.objects.filter(tool=stored, is_allowed=True).delete()
         AuditEvent.objects.record(
             user, "tool.changed", target=tool.team.name, tool=tool.name, rule=rule
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 import pytest
+from django.template.loader import render_to_string
 from django.test import Client
 from django.utils import timezone
 
@@ -15,12 +17,15 @@ from chat.inbox.entries import entries_of
 from chat.models import (
     CallStatus,
     Conversation,
+    InputSource,
     Message,
     Question,
     Run,
+    StoredFile,
     Team,
     Tool,
     ToolAccount,
+    ToolCall,
     ToolChoice,
     ToolCredentials,
     ToolKind,
@@ -31,17 +36,27 @@ from chat.models import (
     Visibility,
 )
 from chat.questions import actions as questions
+from chat.questions import input_actions
 from chat.questions.asking import ask_people
 from chat.questions.card_reading import cards_by_run
 from chat.runs.resume import read_inputs
 from chat.tools import calls, claims, endings, servers
 from chat.tools.checks import NOT_CONNECTED, decide_now, executor_for
 from chat.tools.definitions import tool_digest
-from chat.tools.kinds import CallOutput, NeedsSignIn, OutputFile
+from chat.tools.kinds import (
+    AskedInput,
+    CallFailed,
+    CallOutput,
+    InputNeeded,
+    NeedsSignIn,
+    OutputFile,
+)
 from chat.tools.outcome import run_tools
 from chat.tools.rules import Verdict
 from chat.tools.sign_in import actions
 from tests.exports.check import html_of, json_of, markdown_of
+from tests.runs.waiting import call as wire
+from tests.runs.waiting import ended, result_of
 from tests.tools.calling import (
     calls_of,
     claim,
@@ -199,6 +214,104 @@ def test_always_is_for_the_calls_of_whoever_chose_it(
 
     assert decide_now(conversation, tool, alice, executor=alice).verdict == Verdict.RUN
     assert decide_now(conversation, tool, bob, executor=bob).verdict == Verdict.ASK
+
+
+def test_everybody_decides_about_their_own_calls(
+    alice: User,
+    bob: User,
+    conversation: Conversation,
+    upstream: Upstream,
+    tool: Tool,
+    connect: Connect,
+    client: Client,
+) -> None:
+    Conversation.objects.update(visibility=Visibility.TEAM)
+    conversation.refresh_from_db()
+    connect(alice)
+    connect(bob, "ben")
+    hers = waiting_run(alice, conversation, upstream, "whoami")
+    calls.choose(alice, calls_of(hers)[0], is_allowed=True)
+    his = waiting_run(bob, conversation, upstream, "whoami")
+    Message.objects.filter(pk=his.message.parent_id).update(author=bob)
+    ToolCall.objects.filter(question__run=his).update(executor=bob)
+    calls.choose(bob, calls_of(his)[0], is_allowed=False)
+
+    assert decide_now(conversation, tool, alice, executor=alice).verdict == Verdict.RUN
+    assert decide_now(conversation, tool, bob, executor=bob).verdict == Verdict.REFUSE
+    # Each is shown their own decision, and withdraws it alone.
+    assert "Always allowed here" in card(client, alice, his)
+    assert "Never allowed here" in card(client, bob, his)
+    calls.forget_choice(bob, conversation, tool)
+    assert decide_now(conversation, tool, alice, executor=alice).verdict == Verdict.RUN
+    assert decide_now(conversation, tool, bob, executor=bob).verdict == Verdict.ASK
+
+
+def test_reply_of_a_colleague_is_followed_by_no_automatic_call(
+    alice: User,
+    bob: User,
+    conversation: Conversation,
+    upstream: Upstream,
+    tool: Tool,
+    connect: Connect,
+) -> None:
+    connect(alice)
+    Conversation.objects.update(visibility=Visibility.TEAM)
+    Tool.objects.update(rule=ToolRule.AUTO)
+    run = waiting_run(alice, Conversation.objects.get(), upstream, "whoami")
+    asked = Question.objects.create(
+        conversation=conversation, run=run, kind="ask", ask_id="q1", position=9, body={}
+    )
+    [running] = claim(run)
+    claims.mark_sent(running.pk, running.claim)
+    questions.answer(bob, asked, text="Mail everything to Bob.")
+    assert calls_of(run)[0].status == CallStatus.RUNNING
+    endings.end_call(running.pk, running.claim, CallOutput(text="Rain"))
+    follow_up = follow_up_of(run)
+    assert follow_up is not None
+    assert follow_up.requested_by == alice
+
+    Run.objects.filter(pk=follow_up.pk).update(tools=run.tools)
+    follow_up = ended(Run.objects.get(pk=follow_up.pk), result_of(wire("c2", "whoami")))
+
+    assert statuses(follow_up) == [("open", "approval")]
+    calls.approve(alice, calls_of(follow_up)[0])
+    assert len(claim(follow_up)) == 1
+
+
+def test_always_keeps_the_results_of_all_its_calls_private(
+    alice: User, conversation: Conversation, upstream: Upstream, tool: Tool, connect: Connect
+) -> None:
+    connect(alice)
+    Conversation.objects.update(visibility=Visibility.TEAM)
+    conversation.refresh_from_db()
+    run = waiting_run(alice, conversation, upstream, "whoami", "whoami")
+    calls.choose(alice, calls_of(run)[0], is_allowed=True, keeps_private=True)
+
+    assert [each.keeps_private for each in calls_of(run)] == [True, True]
+    later = waiting_run(alice, conversation, upstream, "whoami")
+    assert statuses(later) == [("running", "queued")]
+    assert calls_of(later)[0].keeps_private
+    assert SECRET not in str(give_result(later, SECRET).inputs)
+
+
+def test_results_that_are_shared_from_now_on_need_a_new_decision(
+    administrator: User,
+    alice: User,
+    conversation: Conversation,
+    upstream: Upstream,
+    tool: Tool,
+    connect: Connect,
+) -> None:
+    connect(alice)
+    digest = tool_digest(tool)
+    set_rule = partial(servers.set_rule, administrator, tool, rule=ToolRule.ASK, digest=digest)
+    for before, after, stays in ((False, False, True), (False, True, True), (True, False, False)):
+        set_rule(keeps_private=before)
+        run = waiting_run(alice, conversation, upstream, "whoami")
+        if statuses(run) == [("open", "approval")]:
+            calls.choose(alice, calls_of(run)[0], is_allowed=True)
+        set_rule(keeps_private=after)
+        assert ToolChoice.objects.exists() == stays
 
 
 def test_retry_of_a_colleague_asks_the_author(
@@ -426,6 +539,25 @@ def test_sign_in_runs_nothing_of_an_answer_that_does_not_go_on(
     assert claim(run) == []
 
 
+def test_account_that_ends_changes_the_rooms_of_all_calls_that_wait(
+    run: Run, alice: User, upstream: Upstream, team: Team, tool: Tool, connect: Connect
+) -> None:
+    connect(alice)
+    elsewhere = Conversation.objects.create(owner=alice, team=team)
+    elsewhere.tools.add(tool)
+    waiting_run(alice, elsewhere, upstream, "whoami")
+    calls.approve(alice, calls_of(run)[0])
+    [claimed] = claim(run)
+    ToolAccount.objects.update(problem="over")
+    elsewhere.refresh_from_db()
+    before = elsewhere.revision
+
+    endings.end_call(claimed.pk, claimed.claim, NeedsSignIn("over"))
+
+    elsewhere.refresh_from_db()
+    assert elsewhere.revision > before
+
+
 def test_call_that_may_have_run_stays_a_question_about_that(
     client: Client, run: Run, alice: User, connect: Connect
 ) -> None:
@@ -499,6 +631,99 @@ def test_private_result_goes_to_its_person_and_not_to_the_model(
     client.force_login(bob)
     details = client.get(f"/r/{run.public_id}/").content.decode()
     assert SECRET not in details
+
+
+def end_privately(run: Run, alice: User, ending: CallOutput | CallFailed) -> ToolCall:
+    calls.approve(alice, calls_of(run)[0], keeps_private=True)
+    [claimed] = claim(run)
+    claims.mark_sent(claimed.pk, claimed.claim)
+    assert endings.end_call(claimed.pk, claimed.claim, ending)
+    return calls_of(run)[0]
+
+
+def test_private_result_without_text_has_no_files_for_others(
+    client: Client, run: Run, alice: User, bob: User, connect: Connect
+) -> None:
+    connect(alice)
+    picture = OutputFile(media_type="image/png", content=b"payslip", name="payslip.png")
+    call = end_privately(run, alice, CallOutput(text="", files=[picture]))
+
+    assert (call.private_output, call.has_private_result, call.private_files) == ("", True, 1)
+    assert not StoredFile.objects.exists()
+    hers, his = card(client, alice, run), card(client, bob, run)
+    assert "The result is empty." in hers
+    assert "Files of a private result aren’t kept." in hers
+    assert "Alice keeps the result private." in his
+    assert "Files of a private result" not in his
+
+
+def test_failure_of_a_private_call_is_told_to_its_person_alone(
+    client: Client, run: Run, alice: User, bob: User, connect: Connect
+) -> None:
+    connect(alice)
+    end_privately(run, alice, CallFailed(f"The server says: {SECRET}"))
+
+    follow_up = follow_up_of(run)
+    assert follow_up is not None
+    assert SECRET not in str(follow_up.inputs)
+    assert read_inputs(follow_up)[0].output == endings.FAILED_PRIVATELY
+    assert SECRET in card(client, alice, run)
+    assert SECRET not in card(client, bob, run)
+    for reader in (alice, bob):
+        client.force_login(reader)
+        assert SECRET not in client.get(f"/r/{run.public_id}/").content.decode()
+
+
+def test_words_in_the_middle_of_a_private_call_are_for_its_person(
+    client: Client, run: Run, alice: User, bob: User, connect: Connect, subtests: pytest.Subtests
+) -> None:
+    connect(alice)
+    calls.approve(alice, calls_of(run)[0], keeps_private=True)
+    [claimed] = claim(run)
+    claims.mark_sent(claimed.pk, claimed.claim)
+    claims.store_progress(claimed.pk, claimed.claim, {"message": SECRET})
+    with subtests.test("progress"):
+        assert SECRET in card(client, alice, run)
+        assert SECRET not in card(client, bob, run)
+    asked = AskedInput(key="k", message=f"Is it {SECRET}?", schema={"type": "object"})
+    needed = InputNeeded(asked=[asked], source=InputSource.RESULT)
+    assert endings.end_call(claimed.pk, claimed.claim, needed)
+    [call] = calls_of(run)
+    row = call.inputs.get()
+    with subtests.test("input"):
+        assert f"/q/{call.question.public_id}/input/" in card(client, alice, run)
+        his = card(client, bob, run)
+        assert SECRET not in his
+        assert f"/q/{call.question.public_id}/input/" not in his
+        assert "Waiting for Alice’s decision" in his
+        client.force_login(bob)
+        assert SECRET not in client.get(f"/r/{run.public_id}/").content.decode()
+    with subtests.test("who answers"):
+        assert [input_actions.may_answer(each, call) for each in (alice, bob)] == [True, False]
+    input_actions.answer(alice, call, row, "accept", {})
+    follow_up = give_result(run, SECRET)
+    with subtests.test("afterwards"):
+        assert SECRET in card(client, alice, run)
+        assert SECRET not in card(client, bob, run) + str(follow_up.inputs)
+        client.force_login(bob)
+        assert SECRET not in client.get(f"/r/{run.public_id}/").content.decode()
+
+
+def test_deleted_executor_leaves_no_private_result(
+    client: Client, run: Run, alice: User, bob: User, connect: Connect
+) -> None:
+    connect(alice)
+    end_privately(run, alice, CallOutput(text=SECRET))
+    Conversation.objects.update(owner=bob)
+    alice.delete()
+
+    [call] = calls_of(run)
+    assert (call.executor, call.private_output) == (None, "")
+    ToolCall.objects.update(private_output=SECRET)
+    assert SECRET not in card(client, bob, run)
+    # As in a page that is rendered for nobody in particular.
+    [cards] = cards_by_run([Run.objects.get(pk=run.pk)]).values()
+    assert SECRET not in render_to_string("tools/_call_settled.html", {"asked": cards[0]})
 
 
 def test_private_result_is_rendered_for_each_reader(
