@@ -91,12 +91,13 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancellation:
-    """A task that nobody waits for any more."""
+    """A task that nobody waits for any more. ``account``: the one whose token its server wants."""
 
     call: int
     kind: ToolKind
     address: Address = field(repr=False)
     task: str = field(repr=False)
+    account: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

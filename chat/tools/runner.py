@@ -69,7 +69,7 @@ class ToolRunner:
         self._wake: Callable[[], None] = lambda: None
         self._watch: asyncio.TimerHandle | None = None
         self._executions: dict[int, tuple[Execution, asyncio.Task[None]]] = {}
-        self._canceler = TaskCanceler(client, threads)
+        self._canceler = TaskCanceler(client, threads, self._tokens)
         self._is_draining = False
 
     def attach(self, identity: Callable[[], UUID], wake: Callable[[], None]) -> None:

@@ -17,6 +17,7 @@ from chat.models import (
     Team,
     Tool,
     ToolAccount,
+    ToolCall,
     ToolCredentials,
     ToolRule,
     ToolServer,
@@ -158,6 +159,43 @@ async def test_refusal_in_the_middle_is_followed_by_one_new_token_and_one_more_t
     assert len(oauth.refreshes) == 1
     [call] = await threads.call(calls_of, run)
     assert call.attempt == 1
+
+
+async def test_refused_call_has_not_run_while_a_new_token_is_missing(
+    begin: Begin, oauth: OAuthServer
+) -> None:
+    def refuse(request: Seen) -> Reply:
+        if request.json.get("method") != "tools/call":
+            return oauth._call(request)
+        oauth.expire_access()
+        return oauth.challenge()
+
+    oauth.answers["/mcp"] = refuse
+    oauth.answers["/token"] = lambda request: (
+        (503, {}, b"")
+        if request.form.get("grant_type") == "refresh_token"
+        else oauth._token(request)
+    )
+    run = await begin()
+
+    await ended(run)
+
+    [call] = await threads.call(calls_of, run)
+    assert (call.status, call.sent_at) == ("failed", None)
+
+
+async def test_task_of_a_call_is_canceled_with_the_token_of_its_executor(
+    begin: Begin, oauth: OAuthServer
+) -> None:
+    run = await begin()
+    await ended(run)
+    [call] = await threads.call(calls_of, run)
+    oauth.requests.clear()
+    await ToolCall.objects.filter(pk=call.pk).aupdate(sealed_task=call.seal_task("task-1"))
+
+    await until(lambda: bool(oauth.sent("/mcp")))
+
+    assert oauth.sent("/mcp")[0].headers["authorization"].startswith("Bearer access-")
 
 
 async def test_server_that_refuses_every_token_is_asked_no_further(
