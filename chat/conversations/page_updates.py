@@ -193,5 +193,5 @@ def _names_answerers(context: Mapping[str, Any]) -> bool:
     decisions of one person."""
     turns = [*context["appended"], *(each.turn for each in context["changed"])]
     cards = (card for turn in turns for run in turn.runs for card in run.asked)
-    is_for_one = getattr(context["tool_choice"], "names_reader", False)
+    is_for_one = getattr(context.get("tool_choice"), "names_reader", False)
     return is_for_one or any(card.names_reader for card in cards)

@@ -5,6 +5,7 @@ It is asked when the call is made, when the runner starts it, and once more righ
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from django.db.models import Q
@@ -106,9 +107,11 @@ def decide_now(
     executor: User | None = None,
     *,
     is_led: bool = False,
+    connected: Collection[int] | None = None,
 ) -> Decision:
     """The decision about a call that nobody has approved. ``executor``: the person whose account it would use;
-    ``is_led``: others have decided about its answer (`is_led_by_others`)."""
+    ``is_led``: others have decided about its answer (`is_led_by_others`); ``connected``: the servers that the executor
+    has accounts at, if they were read (`connected_servers`)."""
     if reason := why_never(conversation, tool):
         return Decision(verdict=Verdict.REFUSE, reason=reason)
     assert tool is not None
@@ -134,7 +137,12 @@ def decide_now(
             choice=standing,
         )
     )
-    if verdict == Verdict.RUN and not is_connected(tool, executor):
+    has_account = (
+        is_connected(tool, executor)
+        if connected is None or not tool.is_personal
+        else tool.server_id in connected
+    )
+    if verdict == Verdict.RUN and not has_account:
         return Decision(verdict=Verdict.ASK, reason=NOT_CONNECTED, keeps_private=keeps_private)
     reason = NEVER if verdict == Verdict.REFUSE else ""
     return Decision(verdict=verdict, reason=reason, keeps_private=keeps_private)

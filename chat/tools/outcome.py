@@ -33,6 +33,7 @@ from chat.tools import checks
 from chat.tools.call_metrics import count_call
 from chat.tools.definitions import call_digest
 from chat.tools.rules import Verdict
+from chat.tools.sign_in.accounts import connected_servers
 from chat.tools.tool_search import search_tools
 
 TOO_MANY = gettext_noop(
@@ -133,6 +134,7 @@ def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
                 run.requested_by,
                 person,
                 is_led=person is not None and account.is_led,
+                connected=account.servers if person is not None else None,
             )
         if decision.verdict == Verdict.RUN and not allowance.for_one_more():
             decision = replace(decision, verdict=Verdict.ASK, reason=TOO_MANY)
@@ -158,6 +160,7 @@ class _AccountHolder:
     _person: User | None = None
     _is_led: bool | None = None
     _is_read: bool = False
+    _servers: set[int] | None = None
 
     def for_tool(self, tool: Tool | None) -> User | None:
         if tool is None or not tool.is_personal:
@@ -165,6 +168,12 @@ class _AccountHolder:
         if not self._is_read:
             self._person, self._is_read = checks.executor_for(tool, self.run), True
         return self._person
+
+    @property
+    def servers(self) -> set[int]:
+        if self._servers is None:
+            self._servers = connected_servers(self._person) if self._person else set()
+        return self._servers
 
     @property
     def is_led(self) -> bool:

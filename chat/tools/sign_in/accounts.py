@@ -64,6 +64,12 @@ def account_for_call(person: User | None, server: ToolServer) -> ToolAccount | N
     return account if account is not None and covers(account.resource, server.address) else None
 
 
+def connected_servers(person: User) -> set[int]:
+    """The keys of the servers that this person's calls can use, as `account_for_call` says."""
+    accounts = ToolAccount.objects.filter(person=person, problem="").select_related("server")
+    return {each.server_id for each in accounts if covers(each.resource, each.server.address)}
+
+
 def read_credential(pk: int) -> Credential | None:
     """``None`` if the person has to sign in (again)."""
     account = ToolAccount.objects.select_related("client").filter(pk=pk, problem="").first()

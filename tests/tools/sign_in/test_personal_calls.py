@@ -6,8 +6,10 @@ from functools import partial
 from itertools import product
 
 import pytest
+from django.db import connection
 from django.template.loader import render_to_string
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from chat import access
@@ -66,6 +68,7 @@ from tests.tools.calling import (
     statuses,
     waiting_run,
 )
+from tests.tools.calling import make_tool as make_http_tool
 from tests.tools.sign_in.conftest import Connect, answer_in
 from tests.tools.sign_in.oauth_server import OAuthServer
 
@@ -393,6 +396,27 @@ def test_account_that_was_disconnected_since_is_asked_for_again(
     assert not claims.mark_sent(claimed.pk, claimed.claim)
     assert statuses(run) == [("open", "approval")]
     assert calls_of(run)[0].error == NOT_CONNECTED
+
+
+def test_account_is_read_once_for_all_calls_of_an_answer(
+    alice: User, conversation: Conversation, upstream: Upstream, tool: Tool, connect: Connect
+) -> None:
+    connect(alice)
+    Tool.objects.update(rule=ToolRule.AUTO)
+    shared = make_http_tool(tool.team, rule=ToolRule.AUTO)
+    conversation.tools.add(shared)
+
+    def statements_for(name: str, count: int) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            run = waiting_run(alice, conversation, upstream, *[name] * count)
+        assert statuses(run) == [("running", "queued")] * count
+        return len(queries)
+
+    def for_one_more(name: str) -> int:
+        return statements_for(name, 5) - statements_for(name, 4)
+
+    # One looks whether somebody else reads the conversation.
+    assert for_one_more("whoami") <= for_one_more("weather") + 1
 
 
 def test_moved_server_gets_no_token(
