@@ -120,7 +120,7 @@ def decide_now(
     person = executor if tool.is_personal else requester
     # Nobody else starts what runs by itself with somebody's account: a retry or a reply of a colleague asks.
     is_own = person is not None and person == requester and not (tool.is_personal and is_led)
-    # Of a call with an account, everybody decides about their own.
+    # Everybody decides about calls with their own account.
     chooser = executor if tool.is_personal else None
     choice = ToolChoice.objects.filter(conversation=conversation, tool=tool, person=chooser).first()
     standing = _standing(choice, conversation, tool, executor)

@@ -273,7 +273,7 @@ class ToolRunner:
         # The server has refused it unread: until it is sent again, it has not run, whatever becomes of the new token.
         if not await self._threads.call(claims.mark_refused, call.pk, call.claim):
             raise CallDropped
-        # Whether it may be made is looked at again before it is sent.
+        # The rules are looked at again before it is sent.
         execution.is_sent = False
         credential = await self._tokens.after_refusal(credential)
         try:

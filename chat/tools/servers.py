@@ -190,7 +190,7 @@ def set_rule(
         stored.save()
         withdraw_allowances(stored, before)
         if is_shared_now:
-            # Whoever allowed its calls did so while results stayed private.
+            # People allowed its calls while results stayed private.
             ToolChoice.objects.filter(tool=stored, is_allowed=True).delete()
         AuditEvent.objects.record(
             user, "tool.changed", target=tool.team.name, tool=tool.name, rule=rule

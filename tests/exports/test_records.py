@@ -59,6 +59,7 @@ RECORDS: dict[type[Model], tuple[type[Struct], set[str]]] = {
             *("question", "tool", "runner", "claim", "claimed_at", "progress"),
             *("rounds", "answered_round", "sealed_state", "sealed_task"),
             *("executor", "is_personal", "keeps_private", "private_output"),
+            *("has_private_result", "private_files"),
         },
     ),
     Message: (form.Turn, {"revision"}),

@@ -7,11 +7,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from django.core.cache import cache
-from django.test import Client
 from pytest_django import Settings
 
 from chat.models import Question, Team, ToolAccount, ToolCredentials, ToolServer, User
 from chat.tools.sign_in import actions
+from chat.tools.sign_in.waiting_calls import go_on_connected
 from tests.tools.sign_in.oauth_server import OAuthServer, oauth_server
 
 Connect = Callable[..., ToolAccount]
@@ -49,9 +49,10 @@ def connect(server: ToolServer, oauth: OAuthServer) -> Connect:
     ) -> ToolAccount:
         """On the settings page, or at the card of a question."""
         page = actions.begin_sign_in(user, server, question=question)
-        client = Client()
-        client.force_login(user)
-        client.get("/settings/connections/callback/", answer_in(oauth.allow(page.address, person)))
-        return ToolAccount.objects.get(person=user, server=server, problem="")
+        answer = answer_in(oauth.allow(page.address, person))
+        account = actions.finish(user, actions.take_sign_in(user, answer["state"]), answer)
+        if question is not None:
+            go_on_connected(user, question)
+        return account
 
     return connect

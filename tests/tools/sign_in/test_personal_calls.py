@@ -837,6 +837,8 @@ def test_card_offers_connecting_to_the_executor_only(
 def test_connecting_from_the_card_leads_back_to_it(
     client: Client, run: Run, alice: User, bob: User, oauth: OAuthServer
 ) -> None:
+    Tool.objects.update(rule=ToolRule.AUTO)
+    ToolCall.objects.update(error=NOT_CONNECTED)
     [call] = calls_of(run)
     address = f"/q/{call.question.public_id}/connect/"
     client.force_login(bob)
@@ -849,6 +851,7 @@ def test_connecting_from_the_card_leads_back_to_it(
     place = f"/c/{run.conversation.public_id}/#ask-{call.question.public_id.hex}"
     assert response["Location"] == place
     assert ToolAccount.objects.get().person == alice
+    assert statuses(run) == [("running", "queued")]
 
 
 def test_call_is_in_the_inbox_of_its_executor_only(
