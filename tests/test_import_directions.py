@@ -40,7 +40,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
         "search.sources",
     ),
     "servers": ("demo.models",),
-    "accounts": ("servers.actions", "tools.demo"),
+    "accounts": ("servers.actions", "tools.demo", "tools.sign_in.ending"),
     "artifacts": ("search.sources",),
     "files": ("artifacts.actions", "artifacts.file_rows", "search.sources"),
     "presence": (),

@@ -326,7 +326,7 @@ def get_tool_call(user: User, public_id: UUID, *, for_write: bool = False) -> To
     question = get_question(user, public_id, for_write=for_write)
     call = (
         ToolCall.objects.filter(question=question)
-        .select_related("tool__server", "tool__team", "approved_by")
+        .select_related("tool__server__team", "tool__team", "approved_by", "executor")
         .first()
     )
     if call is None:
@@ -344,7 +344,15 @@ def questions_for(person: Any) -> QuerySet[Question]:
     # The conversation is looked up for each open question. A list of all conversations that somebody
     # may write in would be made first, and takes milliseconds for ten thousand.
     written = writable_conversations(person).filter(pk=OuterRef("conversation"))
-    return Question.objects.filter(~Exists(later), Exists(written), WAITS_FOR_PERSON)
+    return Question.objects.filter(
+        ~Exists(later), ~Exists(calls_of_others(person)), Exists(written), WAITS_FOR_PERSON
+    )
+
+
+def calls_of_others(person: Any) -> QuerySet[ToolCall]:
+    """The call of an outer question, if it uses the account of somebody else, who alone decides about it."""
+    calls = ToolCall.objects.filter(question=OuterRef("pk"), is_personal=True)
+    return calls.filter(~Q(executor=person) | Q(executor=None))
 
 
 def with_audience(questions: QuerySet[Question]) -> QuerySet[Question]:
@@ -369,11 +377,20 @@ def answered_questions_for(user: User) -> QuerySet[Question]:
     )
 
 
+def get_own_tool_call(user: User, public_id: UUID) -> ToolCall:
+    """A call that uses the user's own account. Raises ``Http404`` for that of anybody else."""
+    call = get_tool_call(user, public_id, for_write=True)
+    if not call.is_personal or call.executor_id != user.pk or call.tool is None:
+        raise Http404(NOT_HERE)
+    return call
+
+
 def addressed_to(user: Any) -> Q:
-    """The questions that are for this user: of answers that they asked for, of their own conversations, and
-    those that they answer already."""
+    """The questions that are for this user: of answers that they asked for, of their own conversations, about calls with
+    their account, and those that they answer already."""
     is_claimed = Q(status=QuestionStatus.CLAIMED, claimed_by=user)
-    return is_claimed | Q(run__requested_by=user) | Q(conversation__owner=user)
+    is_executor = Q(Exists(ToolCall.objects.filter(question=OuterRef("pk"), executor=user)))
+    return is_claimed | is_executor | Q(run__requested_by=user) | Q(conversation__owner=user)
 
 
 def get_queued_message(user: User, public_id: UUID) -> QueuedMessage:

@@ -29,6 +29,8 @@ from chat.models import (
     Message,
     Team,
     Tool,
+    ToolAccount,
+    ToolCredentials,
     ToolServer,
     User,
 )
@@ -111,6 +113,46 @@ def get_tool_of_server(user: User, public_id: UUID) -> Tool:
     tool.server = get_tool_server(user, tool.server.public_id)
     tool.team = tool.server.team
     return tool
+
+
+def may_sign_in_at(user: User, server: ToolServer) -> bool:
+    """Returns whether the user may have an account at the server: people of its team, and whoever manages it."""
+    if not user.is_active:
+        return False
+    if membership_of(user, server.team_id) is not None:
+        return True
+    return may_manage_tool_servers(user, server.team)
+
+
+def sign_in_servers(user: User) -> QuerySet[ToolServer]:
+    """The servers that the user may sign in at with an account of their own, by team and name. A guest sees one on the
+    card of a call only."""
+    teams = Membership.objects.filter(user=user, role__in=FULL_ROLES).values("team")
+    servers = ToolServer.objects.filter(
+        team__in=teams, credentials=ToolCredentials.PERSON, is_enabled=True
+    )
+    return servers.select_related("team").order_by("team__name", "name")
+
+
+def get_sign_in_server(user: User, public_id: UUID) -> ToolServer:
+    """One of `sign_in_servers`. Raises ``Http404`` for any other."""
+    found = sign_in_servers(user).filter(public_id=public_id).first()
+    if found is None:
+        raise Http404(NOT_HERE)
+    return found
+
+
+def tool_accounts(user: User) -> QuerySet[ToolAccount]:
+    """The user's own accounts at tool servers; nobody sees those of others."""
+    return ToolAccount.objects.filter(person=user).select_related("person", "server__team")
+
+
+def get_tool_account(user: User, public_id: UUID) -> ToolAccount:
+    """An account of the user. Raises ``Http404`` for that of anybody else."""
+    account = tool_accounts(user).filter(public_id=public_id).first()
+    if account is None:
+        raise Http404(NOT_HERE)
+    return account
 
 
 def teams_with_tool_servers(user: User) -> list[Team]:

@@ -28,7 +28,6 @@ from chat.models import (
     Conversation,
     Invitation,
     Membership,
-    ProjectMember,
     Team,
     TeamRole,
     User,
@@ -165,6 +164,11 @@ class MembershipFormSet(BaseInlineFormSet):
             inner = getattr(widget, "widget", widget)
             inner.attrs["aria-label"] = field.label
 
+    def delete_existing(self, obj: Membership, commit: bool = True) -> None:
+        """Ends the membership as the team’s page does, with everything that the person had by it."""
+        if commit:
+            people.end_membership(obj)
+
     def clean(self) -> None:
         super().clean()
         if any(self.errors):
@@ -281,8 +285,6 @@ class TeamAdmin(AdministratorsOnly):
             ),
             *(("membership.removed", row, {"role": row.role}) for row in formset.deleted_objects),
         ]
-        removed = [row.user_id for row in formset.deleted_objects]
-        ProjectMember.objects.filter(project__team=team, user__in=removed).delete()
         for verb, row, detail in changes:
             AuditEvent.objects.record(
                 request.user, verb, subject=row.user, target=team.name, **detail

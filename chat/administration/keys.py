@@ -8,19 +8,43 @@ before it serves.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import Model, QuerySet
 from django.utils.translation import gettext_lazy
 
 from chat.core import encryption
 from chat.core.encryption import DecryptionError
-from chat.models import AuditEvent, KeyKind, KeyMark, Upstream
+from chat.models import (
+    AuditEvent,
+    KeyKind,
+    KeyMark,
+    OAuthClient,
+    ToolAccount,
+    ToolCall,
+    ToolRequest,
+    ToolServer,
+    ToolSignIn,
+    Upstream,
+)
 
 # A number that nothing else uses as a lock: two processes that start at once wait for each other.
 _LOCK = 7_482_001
+
+# Every column with a stored secret.
+SEALED_COLUMNS: Mapping[type[Model], Sequence[str]] = {
+    Upstream: ("sealed_key", "sealed_options"),
+    ToolServer: ("sealed_headers",),
+    ToolRequest: ("sealed_headers",),
+    OAuthClient: ("sealed_secret",),
+    ToolAccount: ("sealed_tokens",),
+    ToolSignIn: ("sealed_verifier",),
+    ToolCall: ("sealed_state", "sealed_task"),
+}
 
 MISSING_ENCRYPTION_KEY = gettext_lazy(
     "One of this installation’s encryption keys is missing. All processes need the same "
@@ -87,9 +111,10 @@ def rotate_keys() -> KeyState:
     Secrets that cannot be decrypted stay as they are. The fingerprints of the older keys are
     deleted only if no secret needs them any more.
     """
-    for upstream in Upstream.objects.order_by("pk"):
-        for column in ("sealed_key", "sealed_options"):
-            _reseal(upstream, column)
+    for model, columns in SEALED_COLUMNS.items():
+        for row in _sealed_rows(model, columns).only(*columns).order_by("pk"):
+            for column in columns:
+                _reseal(row, column)
     state = key_state()
     with transaction.atomic():
         _take_turns()
@@ -154,9 +179,19 @@ def _signing_marks() -> Sequence[str]:
     return [hmac.new(key.encode(), b"tributary secret key", "sha256").hexdigest() for key in keys]
 
 
+def _sealed_rows(model: type[Model], columns: Sequence[str]) -> QuerySet[Any]:
+    """The rows with any secret: most calls of tools have none."""
+    return model._default_manager.exclude(**dict.fromkeys(columns, ""))
+
+
 def _all_sealed() -> list[str]:
-    rows = Upstream.objects.values_list("sealed_key", "sealed_options")
-    return [sealed for row in rows for sealed in row if sealed]
+    return [
+        sealed
+        for model, columns in SEALED_COLUMNS.items()
+        for row in _sealed_rows(model, columns).values_list(*columns)
+        for sealed in row
+        if sealed
+    ]
 
 
 def _can_read(sealed: str) -> bool:
@@ -167,13 +202,14 @@ def _can_read(sealed: str) -> bool:
     return True
 
 
-def _reseal(upstream: Upstream, column: str) -> None:
+def _reseal(row: Model, column: str) -> None:
     """Encrypts the column with the newest key, unless a change in the meantime has done so."""
-    sealed = getattr(upstream, column)
+    sealed = getattr(row, column)
     if not sealed or encryption.is_newest(sealed):
         return
     try:
         renewed = encryption.reencrypt(sealed)
     except DecryptionError:
         return
-    Upstream.objects.filter(pk=upstream.pk, **{column: sealed}).update(**{column: renewed})
+    same = type(row)._default_manager.filter(pk=row.pk, **{column: sealed})
+    same.update(**{column: renewed})

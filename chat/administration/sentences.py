@@ -44,6 +44,7 @@ ICONS = {
     "team": "users",
     "token": "key",
     "tool": "wrench",
+    "tool_account": "key",
     "tool_call": "wrench",
     "tool_choice": "wrench",
     "upstream": "server",

@@ -68,6 +68,11 @@ class ToolChoice:
         return [(name, DIALECTS[name].label) for name in names if not DIALECTS[name].takes_tools]
 
     @property
+    def names_reader(self) -> bool:
+        """True if it shows decisions of one person: about calls with their account."""
+        return any(line.tool.is_personal for line in self.lines)
+
+    @property
     def count(self) -> int:
         return sum(line.is_on for line in self.lines)
 
@@ -81,32 +86,47 @@ class ToolChoice:
         return f"{zlib.crc32(shown.encode()):08x}" if shown else ""
 
 
+def _allowed(room: Any, person: Any) -> Subquery:
+    decisions = ToolDecision.objects.filter(conversation=room, tool=OuterRef("pk"))
+    mine = (
+        decisions.filter(person__isnull=True) if person is None else decisions.filter(person=person)
+    )
+    return Subquery(mine.values("is_allowed"))
+
+
 _tools_of: Prepared[Any] = Prepared(
-    lambda team, room: (
+    lambda team, room, viewer: (
         Tool.objects.filter(team=team)
         .select_related("server")
         .annotate(
             is_on=Exists(
                 Conversation.tools.through.objects.filter(conversation=room, tool=OuterRef("pk"))
             ),
-            is_allowed=Subquery(
-                ToolDecision.objects.filter(conversation=room, tool=OuterRef("pk")).values(
-                    "is_allowed"
-                )
-            ),
+            allowed_for_all=_allowed(room, None),
+            # About calls with this person's account.
+            allowed_for_own=_allowed(room, viewer),
         )
     )
 )
 
 
-def tools_of(conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolChoice:
-    """The team's tools that may be used, and those that are switched on here, which may be off since."""
+def tools_of(user: User, conversation: Conversation, upstreams: Iterable[Upstream]) -> ToolChoice:
+    """The team's tools that may be used, and those that are switched on here, which may be off since, with what was
+    decided about them, by this person if their calls use accounts."""
     context = conversation.context
     has_none = context is not None and not context.team_has_tools
-    tools = [] if has_none else _tools_of.all(team=conversation.team_id, room=conversation.pk)
+    tools = (
+        []
+        if has_none
+        else _tools_of.all(team=conversation.team_id, room=conversation.pk, viewer=user.pk)
+    )
     return ToolChoice(
         lines=[
-            ToolLine(tool=tool, is_on=tool.is_on, is_allowed=tool.is_allowed)
+            ToolLine(
+                tool=tool,
+                is_on=tool.is_on,
+                is_allowed=tool.allowed_for_own if tool.is_personal else tool.allowed_for_all,
+            )
             for tool in tools
             if tool.may_be_on or tool.is_on
         ],
@@ -160,7 +180,7 @@ def composer_context(
     return {
         "form": form,
         "tool_choice": (
-            tools_of(conversation, upstreams) if tools_mark is None else {"mark": tools_mark}
+            tools_of(user, conversation, upstreams) if tools_mark is None else {"mark": tools_mark}
         ),
         "key": uuid.uuid4(),
         "parent": tail.public_id.hex if tail and tail.role == Role.ASSISTANT else "",

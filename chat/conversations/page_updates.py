@@ -189,7 +189,9 @@ def _context(member: Member, position: PageState) -> dict[str, Any] | None:
 
 
 def _names_answerers(context: Mapping[str, Any]) -> bool:
-    """Returns whether it says of a question who is answering it, which that person is told in other words."""
+    """Returns whether it says of a question who is answering it, which that person is told in other words, or shows
+    decisions of one person."""
     turns = [*context["appended"], *(each.turn for each in context["changed"])]
     cards = (card for turn in turns for run in turn.runs for card in run.asked)
-    return any(card.names_reader for card in cards)
+    is_for_one = getattr(context.get("tool_choice"), "names_reader", False)
+    return is_for_one or any(card.names_reader for card in cards)

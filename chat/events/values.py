@@ -159,11 +159,13 @@ class ToolInput(Struct, omit_defaults=True, kw_only=True):
 
 
 class ToolExecution(Struct, omit_defaults=True, kw_only=True):
-    """How Tributary ran a call: what executed it (``http``, ``mcp``), the tool's rule, who approved it, the arguments
-    that ran if the approver edited them, and what the tool asked meanwhile. Times are ISO 8601 in UTC."""
+    """How Tributary ran a call: what executed it (``http``, ``mcp``, ``search``, ``page``), the tool's rule, who approved
+    it, the arguments that ran if the approver edited them, and what the tool asked meanwhile. ``credential``: the name of
+    the person whose account it used. Times are ISO 8601 in UTC."""
 
     executor: str
     server: str = ""
+    credential: str = ""
     rule: str = ""
     approved_by: str = ""
     approved_at: str = ""

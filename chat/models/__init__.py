@@ -77,7 +77,16 @@ from chat.models.titles import (
     TitleStatus,
 )
 from chat.models.token import AccessToken
-from chat.models.tool import SearchService, Tool, ToolKind, ToolRequest, ToolRule, ToolServer
+from chat.models.tool import (
+    SearchService,
+    Tool,
+    ToolCredentials,
+    ToolKind,
+    ToolRequest,
+    ToolRule,
+    ToolServer,
+)
+from chat.models.tool_account import ClientSource, OAuthClient, ToolAccount, ToolSignIn
 from chat.models.tool_call import (
     CallStatus,
     InputSource,
@@ -108,6 +117,7 @@ __all__ = [
     "CacheEntry",
     "CallStatus",
     "ChangeKind",
+    "ClientSource",
     "Comment",
     "CommentNotice",
     "Conversation",
@@ -141,6 +151,7 @@ __all__ = [
     "MockupFile",
     "MockupVersion",
     "NewContent",
+    "OAuthClient",
     "Participant",
     "Pin",
     "Presence",
@@ -174,13 +185,16 @@ __all__ = [
     "TitleSetting",
     "TitleStatus",
     "Tool",
+    "ToolAccount",
     "ToolCall",
     "ToolChoice",
+    "ToolCredentials",
     "ToolInput",
     "ToolKind",
     "ToolRequest",
     "ToolRule",
     "ToolServer",
+    "ToolSignIn",
     "UnreferencedObject",
     "Upstream",
     "User",

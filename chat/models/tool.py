@@ -44,6 +44,14 @@ class SearchService(models.TextChoices):
     TAVILY = "tavily", "Tavily"
 
 
+class ToolCredentials(models.TextChoices):
+    """The credential that the calls of a server use."""
+
+    NONE = "none", gettext_lazy("None")
+    SHARED = "shared", gettext_lazy("A key for everybody")
+    PERSON = "person", gettext_lazy("Each person signs in")
+
+
 class ToolServer(models.Model):
     """An MCP server whose tools a team uses."""
 
@@ -51,8 +59,23 @@ class ToolServer(models.Model):
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="tool_servers")
     name = models.CharField(max_length=80)
     address = models.CharField(max_length=500)
+    credentials = models.CharField(
+        max_length=8,
+        choices=ToolCredentials.choices,
+        default=ToolCredentials.NONE,
+        db_default=ToolCredentials.NONE,
+    )
     # {name: value}, encrypted: a key that everybody's calls use.
     sealed_headers = models.TextField(blank=True, editable=False)
+    # The person with whose account the tools are read, if each person signs in.
+    listed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        editable=False,
+    )
     is_enabled = models.BooleanField(default=True)
     # True if only people of its groups may use its tools. Without any group left that is nobody.
     is_for_groups = models.BooleanField(default=False, db_default=False)
@@ -83,6 +106,11 @@ class ToolServer(models.Model):
     @property
     def has_headers(self) -> bool:
         return bool(self.sealed_headers)
+
+    @property
+    def signs_in_people(self) -> bool:
+        """True if each person uses an account of their own."""
+        return self.credentials == ToolCredentials.PERSON
 
     def set_headers(self, headers: Mapping[str, str]) -> None:
         """Encrypts the headers into the row (not saved) in place of the stored ones."""
@@ -128,6 +156,8 @@ class Tool(models.Model):
     # another one since then is off until somebody has seen it: ``offered`` is what the server says now.
     seen_digest = models.CharField(max_length=64, blank=True, db_default="")
     offered = models.JSONField(null=True, blank=True)
+    # Results of calls with somebody's account stay with that person, unless they share them.
+    keeps_private = models.BooleanField(default=False, db_default=False)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, editable=False
     )
@@ -149,6 +179,11 @@ class Tool(models.Model):
     def runs_here(self) -> bool:
         """True if Tributary runs its calls."""
         return self.kind != ToolKind.PERSON
+
+    @property
+    def is_personal(self) -> bool:
+        """True if its calls use the account of one person."""
+        return self.server is not None and self.server.signs_in_people
 
 
 class ToolRequest(models.Model):

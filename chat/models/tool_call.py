@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -17,14 +18,20 @@ from chat.models.tool import Tool
 
 
 class ToolChoice(models.Model):
-    """The decision of a person about all further calls of a tool in one conversation. It never widens the
-    tool's rule: "always" stands for the approval that the rule asks for."""
+    """The decision of a person about all further calls of a tool in one conversation; for a tool whose calls use
+    accounts, about those with the account of ``person``. It never widens the tool's rule: "always" stands for the
+    approval that the rule asks for."""
 
     conversation = models.ForeignKey(
         Conversation, on_delete=models.CASCADE, related_name="tool_choices"
     )
     tool = models.ForeignKey(Tool, on_delete=models.CASCADE, related_name="choices")
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+"
+    )
     is_allowed = models.BooleanField()
+    # Results of the calls that run by it are for the person alone, where others read the conversation.
+    keeps_private = models.BooleanField(default=False, db_default=False)
     # "Always" stands only while the tool's definition and target are these (`chat.tools.definitions`).
     definition_digest = models.CharField(max_length=64, blank=True)
     # This person must be entitled at the time of the call, too.
@@ -35,7 +42,14 @@ class ToolChoice(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["conversation", "tool"], name="tool_choice_unique")
+            models.UniqueConstraint(
+                fields=["conversation", "tool"],
+                condition=models.Q(person=None),
+                name="tool_choice_unique",
+            ),
+            models.UniqueConstraint(
+                fields=["conversation", "tool", "person"], name="tool_choice_of_person_unique"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -53,6 +67,12 @@ class CallStatus(models.TextChoices):
     REFUSED = "refused", gettext_lazy("Refused")
     # It was sent, and its result was not stored: people decide.
     UNKNOWN = "unknown", gettext_lazy("May have run")
+
+
+def clear_executor(collector: Any, field: Any, rows: Any, using: str) -> None:
+    """The ``on_delete`` of a call's executor: nobody is left who may read the private result."""
+    models.SET_NULL(collector, field, rows, using)
+    collector.add_field_update(field.model._meta.get_field("private_output"), "", rows)
 
 
 class ToolCall(models.Model):
@@ -73,6 +93,19 @@ class ToolCall(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
     approved_at = models.DateTimeField(null=True)
+    # The person whose account it uses, who alone decides about it; none for tools without one.
+    executor = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=clear_executor, related_name="+"
+    )
+    # Stays when the executor's account here is deleted: nobody else may take the call over.
+    is_personal = models.BooleanField(default=False, db_default=False)
+    # Where others read the conversation, the result is for the executor alone. It stands here and nowhere else, so
+    # that nothing that shows, copies or exports answers has it.
+    keeps_private = models.BooleanField(default=False, db_default=False)
+    private_output = models.TextField(blank=True, db_default="")
+    # It has ended so; the output may be empty. Files of such a result are counted, and not stored.
+    has_private_result = models.BooleanField(default=False, db_default=False)
+    private_files = models.PositiveSmallIntegerField(default=0, db_default=0)
     # The runner that has claimed it, and the token of the claim that owns the row.
     runner = models.ForeignKey(
         Runner, null=True, on_delete=models.SET_NULL, related_name="tool_calls"
@@ -110,6 +143,11 @@ class ToolCall(models.Model):
 
     def __str__(self) -> str:
         return f"call of question {self.question_id}"
+
+    def hides_words(self, *, is_shared: bool) -> bool:
+        """Returns whether what the server says and asks is for the executor alone. ``is_shared``: others read the
+        conversation."""
+        return self.has_private_result or (self.is_personal and self.keeps_private and is_shared)
 
     def seal_state(self, state: str | None) -> str:
         """The column for a state of the server; an empty state is one, too."""

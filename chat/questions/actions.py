@@ -14,12 +14,12 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, Q, QuerySet
 from django.utils import timezone
 from django.utils.formats import number_format
 from django.utils.translation import gettext, gettext_lazy, gettext_noop
 
-from chat import events
+from chat import access, events
 from chat.core import notify
 from chat.core.errors import ActionRefused, storage_errors
 from chat.core.text import clean
@@ -59,10 +59,14 @@ SERVER_REMOVED = gettext_lazy(
 )
 # Stored in English for people and the model; pages translate it.
 NO_INPUT = gettext_noop("The tool asked for input, and the call was ended without it.")
+NOT_CONNECTED = gettext_noop("This tool needs an account at its server.")
 SERVER_OFF = gettext_lazy(
     "This answer’s server is disabled, so the question stays open. Ask an administrator to "
     "enable it, or try again with another server."
 )
+
+# The names that a receipt has.
+PEOPLE_OF_CALLS = ("tool_call__approved_by", "tool_call__executor")
 
 
 # --- what a question offers --------------------------------------------------------------
@@ -114,7 +118,11 @@ def release(user: User, question: Question) -> None:
 
 def free_for(user: User) -> QuerySet[Question]:
     """The questions that this user may settle: open ones, and claims that are theirs or have
-    expired."""
+    expired, without those about calls with somebody else's account."""
+    return _unclaimed_for(user).filter(~Exists(access.calls_of_others(user)))
+
+
+def _unclaimed_for(user: User) -> QuerySet[Question]:
     over = timezone.now() - timedelta(seconds=settings.CLAIM_SECONDS)
     is_free = Q(claimed_by=user) | Q(claimed_by__isnull=True) | Q(claimed_at__lt=over)
     return Question.objects.filter(
@@ -127,6 +135,11 @@ def why_not(question: Question) -> str:
     now = Question.objects.select_related("claimed_by", "answered_by").get(pk=question.pk)
     if now.status == QuestionStatus.RUNNING:
         return str(RUNNING)
+    call = ToolCall.objects.select_related("executor").filter(question=now, is_personal=True)
+    if now.is_open and (personal := call.first()) is not None:
+        return gettext("Only %(person)s can decide about this call.") % {
+            "person": personal.executor or gettext("Someone")
+        }
     if now.status == QuestionStatus.CLAIMED:
         return gettext("%(person)s is answering this. You can take over in a few minutes.") % {
             "person": now.claimed_by
@@ -200,7 +213,8 @@ def go_on_without(user: User, run: Run) -> Run | None:
             raise ActionRefused(GONE_ON)
         if not _may_go_on(run):
             raise ActionRefused(NOT_WAITING)
-        free = list(free_for(user).filter(run=run).values_list("pk", flat=True))
+        # Also calls with the account of a colleague, who may be away: they are not made.
+        free = list(_unclaimed_for(user).filter(run=run).values_list("pk", flat=True))
         Question.objects.filter(pk__in=free).update(
             status=QuestionStatus.EXPIRED, answered_by=user, answered_at=timezone.now()
         )
@@ -316,7 +330,7 @@ def go_on_by_itself(run_pk: int) -> Run | None:
 
 def _inputs_of(run: Run) -> list[Settled] | None:
     """The inputs of the follow-up of a run; ``None`` if something isn't settled."""
-    questions = list(run.questions.select_related("answered_by", "tool_call__approved_by"))
+    questions = list(run.questions.select_related("answered_by", *PEOPLE_OF_CALLS))
     if any(question.status in UNSETTLED_STATUSES for question in questions):
         return None
     return settle(events.decode_result(run.result), questions)

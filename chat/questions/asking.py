@@ -114,6 +114,7 @@ def _execution_of(row: Question) -> ToolExecution | None:
     return ToolExecution(
         executor=call.kind,
         server=call.server_name,
+        credential=str(call.executor) if call.executor else "",
         rule=call.rule,
         approved_by=str(call.approved_by) if call.approved_by else "",
         approved_at=_iso(call.approved_at),
@@ -123,7 +124,7 @@ def _execution_of(row: Question) -> ToolExecution | None:
         request_bytes=call.request_bytes,
         response_bytes=call.response_bytes,
         attempt=call.attempt,
-        inputs=_inputs_of(call) if call.rounds else [],
+        inputs=_inputs_of(call) if call.rounds and not call.has_private_result else [],
     )
 
 

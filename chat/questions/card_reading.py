@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.core.exceptions import ObjectDoesNotExist
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from chat import access
-from chat.models import Question, Run, RunStatus, ToolInput
+from chat.models import Question, Run, RunStatus, ToolAccount, ToolInput
 from chat.models.imports import name_answerers
 from chat.questions.input_cards import input_cards
 from chat.questions.question_cards import QuestionCard
@@ -17,7 +17,7 @@ from chat.questions.tool_call_cards import ToolCallCard
 # The relations that the card of a call reads beside its question.
 WITH_CALL = (
     *("tool_call__tool__request", "tool_call__tool__server"),
-    "tool_call__approved_by",
+    *("tool_call__approved_by", "tool_call__executor"),
 )
 
 
@@ -38,7 +38,12 @@ def cards_of(questions: Iterable[Question]) -> list[QuestionCard]:
 
 def with_calls(questions: QuerySet[Question]) -> QuerySet[Question]:
     """The questions with what `card_of` needs."""
-    return questions.select_related(*WITH_CALL)
+    account = ToolAccount.objects.filter(
+        person=OuterRef("tool_call__executor"),
+        server=OuterRef("tool_call__tool__server"),
+        problem="",
+    )
+    return questions.select_related(*WITH_CALL).annotate(has_account=Exists(account))
 
 
 def cards_by_run(runs: Iterable[Run]) -> dict[int, tuple[QuestionCard, ...]]:

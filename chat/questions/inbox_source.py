@@ -15,7 +15,12 @@ def _rows(*, of_calls: bool) -> str:
     person = Column("asked.person")
     theirs = access.questions_for(person).filter(access.addressed_to(person))
     is_theirs = query_text(theirs.filter(pk=Column("question.id")).order_by().values("pk"))
-    negation = "" if of_calls else "NOT"
+    # A call that waits for input is answered as a question is.
+    is_kind = (
+        "call.id IS NOT NULL AND call.status <> 'input'"
+        if of_calls
+        else "(call.id IS NULL OR call.status = 'input')"
+    )
     return f"""
         SELECT asked.person, question.public_id AS key, question.conversation_id, run.message_id,
             CAST(NULL AS bigint) AS actor_id, question.created_at AS at,
@@ -23,12 +28,10 @@ def _rows(*, of_calls: bool) -> str:
         FROM chat_question question
         JOIN chat_run run ON run.id = question.run_id
         JOIN chat_conversation room ON room.id = question.conversation_id
-        JOIN asked
-            ON asked.person IN (run.requested_by_id, room.owner_id, question.claimed_by_id)
-        WHERE question.status IN ('open', 'claimed') AND EXISTS {is_theirs}
-            AND {negation} EXISTS (
-                SELECT 1 FROM chat_toolcall WHERE question_id = question.id AND status <> 'input'
-            )
+        LEFT JOIN chat_toolcall call ON call.question_id = question.id
+        JOIN asked ON asked.person
+            IN (run.requested_by_id, room.owner_id, question.claimed_by_id, call.executor_id)
+        WHERE question.status IN ('open', 'claimed') AND {is_kind} AND EXISTS {is_theirs}
     """  # noqa: S608
 
 

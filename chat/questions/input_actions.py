@@ -43,8 +43,10 @@ STATUS_OF = {
 
 
 def may_answer(user: User, call: ToolCall) -> bool:
-    """Returns whether this person may answer what the call asks. No call uses the credential of a person, so everybody
-    may who writes in the conversation."""
+    """Returns whether this person may answer what the call asks: the executor of a call with an account, otherwise
+    everybody who writes in the conversation."""
+    if call.is_personal and call.executor_id != user.pk:
+        return False
     rooms = access.writable_conversations(user)
     return rooms.filter(pk=call.question.conversation_id).exists()
 

@@ -14,12 +14,13 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.events import JsonObject
-from chat.models import CallStatus, QuestionStatus, ToolCall, ToolRule
+from chat.models import CallStatus, QuestionStatus, ToolCall, ToolRule, User
+from chat.questions.actions import NOT_CONNECTED
 from chat.questions.input_cards import InputCard, first_open, input_cards
 from chat.questions.question_cards import QuestionCard, digest
 from chat.rendering import figures
 from chat.rendering.approvals import ApprovalCall
-from chat.rendering.components import name_of
+from chat.rendering.components import name_of, output_excerpt
 from chat.rendering.safety import HIDDEN
 from chat.web.tool_words import credential_of, where_called
 
@@ -89,11 +90,57 @@ class ToolCallCard(QuestionCard):
             return "settled"
         if self.needs_input:
             return f"input{self.input.hex if self.input else ''}"
+        if self.needs_account:
+            return "connect"
         return "unknown" if self.may_have_run else "approval"
 
     @property
     def has_own_way_on(self) -> bool:
-        return True
+        """Where one person decides, the others can continue the answer without the call."""
+        return not self.tool_call.is_personal
+
+    @property
+    def executor(self) -> User | None:
+        """The person whose account is used, who alone decides."""
+        return self.tool_call.executor if self.tool_call.is_personal else None
+
+    @property
+    def is_personal(self) -> bool:
+        return self.tool_call.is_personal
+
+    @property
+    def needs_account(self) -> bool:
+        """True if it waits until the executor has an account at the server."""
+        is_asked = self.is_open and self.tool_call.status == CallStatus.APPROVAL
+        return is_asked and self.tool_call.is_personal and not self._has_account
+
+    @property
+    def _has_account(self) -> bool:
+        return bool(getattr(self.question, "has_account", True))
+
+    @property
+    def keeps_private(self) -> bool:
+        return self.tool_call.keeps_private
+
+    @property
+    def may_keep_private(self) -> bool:
+        """True if it makes a difference: others read the result, too."""
+        return self.tool_call.is_personal and self.is_shared
+
+    @property
+    def has_private_output(self) -> bool:
+        return self.tool_call.has_private_result
+
+    @property
+    def private_output(self) -> SafeString:
+        """The result that the executor alone is shown."""
+        call = self.tool_call
+        return output_excerpt(gettext(call.private_output) if call.error else call.private_output)
+
+    @property
+    def hides_words(self) -> bool:
+        """True if the server's words in the middle of the call are for the executor alone."""
+        return self.tool_call.hides_words(is_shared=self.is_shared)
 
     @property
     def mark(self) -> str:
@@ -110,13 +157,14 @@ class ToolCallCard(QuestionCard):
 
     @property
     def credential(self) -> str:
-        return credential_of(self.tool_call.tool)
+        return credential_of(self.tool_call)
 
     @property
     def approval_note(self) -> str:
         """Why an approval is asked for although the rule asks for none."""
         error = self.tool_call.error
-        return gettext(error) if error and self.stage == "approval" else ""
+        is_connected = error == NOT_CONNECTED and self._has_account
+        return gettext(error) if error and self.stage == "approval" and not is_connected else ""
 
     @property
     def rule_sentence(self) -> str:
@@ -139,10 +187,12 @@ class ToolCallCard(QuestionCard):
 
     @property
     def names_reader(self) -> bool:
-        """True also if only some writers get its buttons."""
-        tool = self.tool_call.tool
+        """True also if only some writers get its buttons, or only its executor its result."""
+        call, tool = self.tool_call, self.tool_call.tool
         is_for_groups = tool is not None and tool.server is not None and tool.server.is_for_groups
-        return super().names_reader or (self.is_open and is_for_groups)
+        has_private_words = self.has_private_output or self.hides_words
+        is_for_executor = call.is_personal and (not self.is_settled or has_private_words)
+        return super().names_reader or is_for_executor or (self.is_open and is_for_groups)
 
     @property
     def may_always(self) -> bool:
@@ -218,7 +268,13 @@ class ToolCallCard(QuestionCard):
     def open_state(self) -> str:
         if self.needs_input:
             return gettext("Waiting for input")
-        return gettext("May have run") if self.may_have_run else gettext("Waiting for approval")
+        if self.may_have_run:
+            return gettext("May have run")
+        return (
+            gettext("Waiting for a sign-in")
+            if self.needs_account
+            else gettext("Waiting for approval")
+        )
 
     @property
     def outcome(self) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
+from chat import access
 from chat.models import Run, ToolCall, ToolInput, ToolRule
 from chat.rendering.components import excerpt_of_json, name_of
 from chat.rendering.figures import count, duration, milliseconds_of, size
@@ -55,13 +56,17 @@ class ToolReceipt:
 def tool_receipts_of(run: Run, *, with_settings: bool) -> list[ToolReceipt]:
     """The receipts of the calls that the run asked for, in their order."""
     calls = ToolCall.objects.filter(question__run=run).select_related(
-        "question", "tool__server", "tool__request", "approved_by"
+        "question", "tool__server", "tool__request", "approved_by", "executor"
     )
     calls = calls.prefetch_related("inputs__answered_by")
-    return [_receipt(call, with_settings) for call in calls.order_by("question__position", "pk")]
+    is_shared = access.is_seen_by_others(run.conversation)
+    return [
+        _receipt(call, with_settings, hides_words=call.hides_words(is_shared=is_shared))
+        for call in calls.order_by("question__position", "pk")
+    ]
 
 
-def _receipt(call: ToolCall, with_settings: bool) -> ToolReceipt:
+def _receipt(call: ToolCall, with_settings: bool, *, hides_words: bool) -> ToolReceipt:
     body = call.question.body
     asked = body.get("arguments") or {}
     settings = _settings_of(call) if with_settings else []
@@ -81,7 +86,7 @@ def _receipt(call: ToolCall, with_settings: bool) -> ToolReceipt:
         sent=excerpt_of_json(call.arguments),
         asked=excerpt_of_json(asked) if asked != call.arguments else None,
         error=gettext(call.error) if call.error else "",
-        inputs=[_input(row) for row in call.inputs.all()],
+        inputs=[] if hides_words else [_input(row) for row in call.inputs.all()],
     )
 
 
@@ -104,7 +109,7 @@ def _settings_of(call: ToolCall) -> list[tuple[str, str]]:
     rule = ToolRule(call.rule).label if call.rule in ToolRule.values else ""
     return [
         (gettext("Server"), where_called(call)),
-        (gettext("Credential"), credential_of(call.tool) if call.sent_at else ""),
+        (gettext("Credential"), credential_of(call) if call.sent_at else ""),
         (gettext("Rule"), str(rule)),
     ]
 
@@ -115,6 +120,7 @@ def _facts_of(call: ToolCall) -> list[tuple[str, str]]:
         took = duration(milliseconds_of((call.finished_at - call.sent_at).total_seconds()))
     return [
         (gettext("Approved by"), str(call.approved_by or "")),
+        (gettext("Result"), gettext("Kept private") if call.has_private_result else ""),
         (gettext("Attempt"), count(call.attempt) if call.attempt else ""),
         (gettext("Duration"), took),
         (gettext("Request size"), size(call.request_bytes) if call.sent_at else ""),

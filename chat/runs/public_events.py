@@ -102,8 +102,8 @@ def result_without_settings(result: canonical.Result) -> canonical.Result:
 
 
 def _without_place(execution: canonical.ToolExecution | None) -> canonical.ToolExecution | None:
-    """Without the server and the rule of the tool."""
-    return execution and msgspec.structs.replace(execution, server="", rule="")
+    """Without the server, the owner of the credential, and the rule of the tool."""
+    return execution and msgspec.structs.replace(execution, server="", credential="", rule="")
 
 
 def _harmless(meta: canonical.JsonObject) -> canonical.JsonObject:

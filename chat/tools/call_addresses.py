@@ -26,11 +26,9 @@ def address_of(call: ToolCall) -> Address:
             # The address is an argument of the call.
             return Address(url="", name=tool.name, method="GET")
         if tool.server is not None:
-            return Address(
-                url=tool.server.address,
-                headers=tool.server.open_headers(),
-                name=tool.remote_name,
-            )
+            # An account is sent without a key of the team.
+            headers = {} if tool.is_personal else tool.server.open_headers()
+            return Address(url=tool.server.address, headers=headers, name=tool.remote_name)
     except DecryptionError:
         raise CallFailed(LOCKED) from None
     raise CallFailed(NO_ADDRESS)

@@ -17,6 +17,13 @@ class ApproveForm(Sentences):
 
     arguments = JsonField(required=False, max_length=settings.TOOL_RESULT_BYTES)
     always = forms.BooleanField(required=False)
+    # For calls with an account; without the field, the tool's default holds.
+    result = forms.ChoiceField(required=False, choices=[("share", ""), ("private", "")])
+
+    @property
+    def keeps_private(self) -> bool | None:
+        said = self.cleaned_data["result"]
+        return said == "private" if said else None
 
     def clean_arguments(self) -> JsonObject | None:
         value: Json = self.cleaned_data["arguments"]

@@ -26,6 +26,7 @@ def read_call(pk: int) -> ToolCall | None:
     rows = ToolCall.objects.select_related(
         "tool__server",
         "approved_by",
+        "executor",
         "question__conversation",
         "question__run__conversation",
         "question__run__requested_by",

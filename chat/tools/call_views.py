@@ -64,12 +64,13 @@ call_action = post_action(partial(access.get_tool_call, for_write=True), refuse_
 @call_action
 def approve(request: HttpRequest, call: ToolCall) -> HttpResponse:
     """Runs the call, with the arguments as somebody may have edited them; with *always*, further ones, too."""
-    said = _valid(ApproveForm(request.POST)).cleaned_data
+    form = _valid(ApproveForm(request.POST))
+    said, kept = form.cleaned_data, form.keeps_private
     arguments = None if said["arguments"] == call.arguments else said["arguments"]
     if said["always"]:
-        calls.choose(request.user, call, is_allowed=True, arguments=arguments)
+        calls.choose(request.user, call, is_allowed=True, arguments=arguments, keeps_private=kept)
     else:
-        calls.approve(request.user, call, arguments)
+        calls.approve(request.user, call, arguments, keeps_private=kept)
     return accepted_reply(request, call.question)
 
 
@@ -107,9 +108,11 @@ def go_on_without(request: HttpRequest, call: ToolCall) -> HttpResponse:
 def forget_choice(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     """Withdraws "always" or "never" for a tool. Anyone who writes in the conversation may have chosen it."""
     form = ChosenToolForm(request.POST)
-    chosen = Tool.objects.filter(choices__conversation=conversation)
+    chosen = Tool.objects.filter(choices__conversation=conversation).distinct()
     if form.is_valid() and (
-        tool := chosen.filter(public_id=form.cleaned_data["tool"]).select_related("team").first()
+        tool := chosen.filter(public_id=form.cleaned_data["tool"])
+        .select_related("team", "server")
+        .first()
     ):
         calls.forget_choice(request.user, conversation, tool)
     return page.accepted(request, conversation)

@@ -45,15 +45,25 @@ FROM_THE_START = {"sealed_state": "", "sealed_task": "", "answered_round": 0}
 MAY_HAVE_RUN = gettext_noop("The call was sent, but its result was lost, so it may have run.")
 
 
-def approve(user: User, call: ToolCall, arguments: JsonObject | None = None) -> None:
-    """Lets the call run, once. ``arguments`` replace those that the model asked for."""
+def approve(
+    user: User,
+    call: ToolCall,
+    arguments: JsonObject | None = None,
+    *,
+    keeps_private: bool | None = None,
+) -> None:
+    """Lets the call run, once. ``arguments`` replace those that the model asked for. ``keeps_private``: whether the result
+    of a call with an account is for its executor alone; ``None`` is the tool's default."""
     if arguments is not None and call.tool is not None:
         check_arguments(arguments, call.tool.schema)
     chosen = call.arguments if arguments is None else arguments
+    _check_connected(call)
     with questions.changed_room(call.question.conversation) as revision:
         if not _queue(user, call, CallStatus.APPROVAL, chosen):
             _check_same(user, call, chosen)
             return
+        if keeps_private is not None and call.is_personal:
+            ToolCall.objects.filter(pk=call.pk).update(keeps_private=keeps_private)
         is_edited = chosen != call.arguments
         _audit(user, call, "tool_call.approved", **({"edited": True} if is_edited else {}))
         questions.publish_run(call.question.run, revision)
@@ -76,6 +86,7 @@ def choose(
     *,
     arguments: JsonObject | None = None,
     reason: str = "",
+    keeps_private: bool | None = None,
 ) -> Run | None:
     """Decides about all further calls of the tool in this conversation, and about those of this answer that
     wait for approval: this one with ``arguments``, or with the reason of its refusal. A destructive tool can't
@@ -90,14 +101,18 @@ def choose(
     with questions.changed_room(conversation):
         # The call itself first: if it can't be decided any more, nothing is.
         if is_allowed:
-            approve(user, call, arguments)
+            approve(user, call, arguments, keeps_private=keeps_private)
         else:
             refuse(user, call, reason)
+        is_private = call.keeps_private if keeps_private is None else keeps_private
         ToolChoice.objects.update_or_create(
             conversation=conversation,
             tool=tool,
+            # The executor decides alone about calls with their account.
+            person=user if call.is_personal else None,
             defaults={
                 "is_allowed": is_allowed,
+                "keeps_private": call.is_personal and is_private,
                 # The person has seen the call, and no later definition.
                 "definition_digest": call.definition_digest,
                 "chosen_by": user,
@@ -106,7 +121,7 @@ def choose(
         )
         _audit(user, call, "tool_choice.always" if is_allowed else "tool_choice.never")
         for other in _others_waiting(call):
-            _decide(user, other, is_allowed)
+            _decide(user, other, is_allowed, keeps_private)
         if not is_allowed:
             follow_up = questions.run_after(call.question.run)
     return follow_up
@@ -120,7 +135,8 @@ def may_always_allow(call: ToolCall) -> bool:
 def forget_choice(user: User, conversation: Conversation, tool: Tool) -> None:
     """Withdraws what was decided for further calls of a tool: its rule alone holds."""
     with questions.changed_room(conversation):
-        removed, _ = ToolChoice.objects.filter(conversation=conversation, tool=tool).delete()
+        chosen = ToolChoice.objects.filter(conversation=conversation, tool=tool)
+        removed, _ = chosen.filter(person=user if tool.is_personal else None).delete()
         if removed:
             AuditEvent.objects.record(
                 user,
@@ -133,6 +149,7 @@ def forget_choice(user: User, conversation: Conversation, tool: Tool) -> None:
 
 def run_again(user: User, call: ToolCall) -> None:
     """Runs a call that may have run once more."""
+    _check_connected(call)
     with questions.changed_room(call.question.conversation) as revision:
         if not _queue(user, call, CallStatus.UNKNOWN, call.arguments):
             _check_same(user, call, call.arguments)
@@ -154,9 +171,15 @@ def go_on_without(user: User, call: ToolCall) -> Run | None:
 # --- parts of the decisions ------------------------------------------------------------------------
 
 
-def _decide(user: User, call: ToolCall, is_allowed: bool) -> None:
+def _check_connected(call: ToolCall) -> None:
+    """Without the account the call would only ask again."""
+    if call.tool is not None and not checks.is_connected(call.tool, call.executor):
+        raise ActionRefused(gettext(checks.NOT_CONNECTED))
+
+
+def _decide(user: User, call: ToolCall, is_allowed: bool, keeps_private: bool | None) -> None:
     if is_allowed:
-        approve(user, call)
+        approve(user, call, keeps_private=keeps_private)
     else:
         refuse(user, call, "")
 
@@ -166,7 +189,8 @@ def _others_waiting(call: ToolCall) -> list[ToolCall]:
     rows = ToolCall.objects.filter(
         question__run=call.question.run_id, tool=call.tool_id, status=CallStatus.APPROVAL
     )
-    rows = rows.exclude(pk=call.pk).order_by("pk")
+    # A retry may wait for two people's accounts.
+    rows = rows.filter(executor=call.executor_id).exclude(pk=call.pk).order_by("pk")
     return list(rows.select_related("tool__server", "question__run", "question__conversation"))
 
 

@@ -47,6 +47,7 @@ from chat.tools.inputs import continuation_of
 from chat.tools.kinds import Address, CallFailed, Continuation
 from chat.tools.left_tasks import HAS_LEFT_TASK
 from chat.tools.rules import Verdict
+from chat.tools.sign_in.accounts import account_for_call
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +84,8 @@ class ClaimedCall:
     seconds: float
     # The key of the person whose message the answer is about.
     person: int | None = None
+    # The account whose token is to be sent: it is read when the call starts.
+    account: int | None = None
 
 
 # --- claiming --------------------------------------------------------------------------------------
@@ -166,6 +169,7 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
         if refusal:
             raise CallFailed(refusal, may_have_run=True)
         address, continuation = address_of(call), _continuation_of(call)
+        account = _account_of(call)
     except CallFailed as failed:
         failed.may_have_run = failed.may_have_run or is_task
         end_call(pk, token, failed)
@@ -180,6 +184,7 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
         continuation=continuation,
         seconds=_seconds_left(call),
         person=call.question.run.requested_by_id,
+        account=account,
     )
 
 
@@ -203,6 +208,17 @@ def _seconds_left(call: ToolCall) -> float:
     if not call.sealed_task or call.sent_at is None:
         return seconds
     return max(LEAST_TASK_SECONDS, seconds - (timezone.now() - call.sent_at).total_seconds())
+
+
+def _account_of(call: ToolCall) -> int | None:
+    """The account of its executor, and of nobody else."""
+    tool = call.tool
+    if tool is None or tool.server is None or not tool.is_personal:
+        return None
+    account = account_for_call(call.executor, tool.server)
+    if account is None:
+        raise CallFailed(checks.NOT_CONNECTED)
+    return account.pk
 
 
 def _has_place(call: ToolCall) -> bool:
@@ -247,6 +263,12 @@ def mark_sent(pk: int, claim: UUID) -> bool:
         if end_deleted(call, claim) or not held.exists() or not _is_allowed_still(call):
             return False
         return bool(held.update(sent_at=timezone.now()))
+
+
+def mark_refused(pk: int, claim: UUID) -> bool:
+    """Stores that the server has refused the call unread, so that it may be sent once more. False if it is no longer
+    this process's."""
+    return bool(held_by(pk, claim).update(sent_at=None))
 
 
 def still_held(claims: Mapping[int, UUID]) -> set[int]:

@@ -46,4 +46,8 @@ def _target(tool: Tool) -> list[Json]:
     if tool.kind in (ToolKind.HTTP, ToolKind.SEARCH):
         request = ToolRequest.objects.filter(tool=tool).first()
         return [request.method, request.address] if request else []
-    return [tool.server.pk, tool.server.address] if tool.server else []
+    if tool.server is None:
+        return []
+    # An approval of a call with the team's key is none of a call with an account.
+    whose = [tool.server.credentials] if tool.server.signs_in_people else []
+    return [tool.server.pk, tool.server.address, *whose]

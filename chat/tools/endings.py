@@ -41,21 +41,30 @@ from chat.tools.call_rows import (
     read_call,
     withdraw_input,
 )
+from chat.tools.checks import NOT_CONNECTED, is_private_to
 from chat.tools.inputs import TooOften, store_inputs
-from chat.tools.kinds import CallFailed, CallOutput, InputNeeded, OutputFile
+from chat.tools.kinds import CallFailed, CallOutput, InputNeeded, NeedsSignIn, OutputFile
 from chat.tools.mcp.listing import clean_json
+from chat.tools.sign_in.waiting_calls import show_connected
 from chat.web.files import SUFFIXES, file_name
 
 logger = logging.getLogger(__name__)
 
+KEPT_PRIVATE = gettext_noop("The tool ran, and its result is kept private.")
+# Others and the model read this instead of the server's own words.
+FAILED_PRIVATELY = gettext_noop("The call failed, and what the server says is kept private.")
 TOO_LARGE = gettext_noop("The result is larger than the limit.")
 
 
-def end_call(pk: int, claim: UUID, ending: CallOutput | InputNeeded | CallFailed) -> bool:
+def end_call(
+    pk: int, claim: UUID, ending: CallOutput | InputNeeded | CallFailed | NeedsSignIn
+) -> bool:
     """Stores how a call ended, or what it asks people, and continues the answer if it was the last one. False if
     another claim, a person or a stop was faster."""
     if isinstance(ending, InputNeeded):
         return ask_for_input(pk, claim, ending)
+    if isinstance(ending, NeedsSignIn):
+        return _ask_to_sign_in(pk, claim)
     if isinstance(ending, CallFailed):
         return _end_failed(pk, claim, ending)
     text = clean(ending.text)
@@ -78,7 +87,7 @@ def end_call(pk: int, claim: UUID, ending: CallOutput | InputNeeded | CallFailed
     files = [_new_file(each, number) for number, each in enumerate(ending.files, start=1)]
     # Other writers wait for the transaction, so the storage for files is written before it.
     with FileContent.objects.writing(files, is_optional=True) as written:
-        return _settle(pk, claim, reply, values, written)
+        return _settle(pk, claim, reply, values, written, is_result=True)
 
 
 def _storable(structured: Json) -> Json:
@@ -140,8 +149,11 @@ def _settle(
     reply: JsonObject,
     values: Mapping[str, object],
     files: Sequence[_NewFile] = (),
+    *,
+    is_result: bool = False,
 ) -> bool:
-    """In one transaction: the result is stored, and then the follow-up queued."""
+    """In one transaction: the result is stored, and then the follow-up queued. The text of a result, or of a failure,
+    is stored for the executor alone if the call keeps its result private here, and files aren't kept then."""
     call = read_call(pk)
     if call is None:
         return False
@@ -149,12 +161,27 @@ def _settle(
         if not lock_conversation(pk) or end_deleted(call, claim):
             return False
         now = timezone.now()
+        status = QuestionStatus.ANSWERED
+        if _stays_private(pk):
+            values = {
+                **values,
+                "private_output": str(reply["output"]),
+                "has_private_result": True,
+                "private_files": len(files),
+            }
+            # A model repeats what it has read, so it doesn't get the result either.
+            if is_result:
+                status, reply = QuestionStatus.DECLINED, {"reason": KEPT_PRIVATE}
+            else:
+                values["error"] = FAILED_PRIVATELY
+                reply = {"output": FAILED_PRIVATELY, "is_error": True}
+            files = ()
         ended = held_by(pk, claim).update(finished_at=now, claim=None, runner=None, **values)
         if ended:
             count_call(call, str(values["status"]), now)
             withdraw_input(call)
             _store_files(call, files)
-            questions.settle_running(call.question, QuestionStatus.ANSWERED, reply)
+            questions.settle_running(call.question, status, reply)
             # A place is free for the next call of the answer.
             publish_after_commit(TOOL_CALLS)
     if ended:
@@ -168,6 +195,14 @@ def ask_for_input(pk: int, claim: UUID, needed: InputNeeded) -> bool:
         return store_inputs(pk, claim, needed)
     except TooOften as error:
         return _end_failed(pk, claim, CallFailed(str(error)))
+
+
+def _stays_private(pk: int) -> bool:
+    """Returns whether the result is for the executor alone: others read the conversation. Call it under its lock."""
+    call = read_call(pk)
+    if call is None or not call.is_personal or not call.keeps_private:
+        return False
+    return not is_private_to(call.executor, call.question.conversation)
 
 
 def ask_people(pk: int, claim: UUID, sentence: str, *, leaves_task: bool = False) -> bool:
@@ -194,6 +229,32 @@ def ask_people(pk: int, claim: UUID, sentence: str, *, leaves_task: bool = False
             publish_after_commit(TOOL_CALLS)
     if asked:
         logger.info("tool_call.unknown call=%d", pk)
+    return bool(asked)
+
+
+def _ask_to_sign_in(pk: int, claim: UUID) -> bool:
+    """The call has not run. It waits until its executor has an account again, and runs then if it was approved."""
+    call = read_call(pk)
+    if call is None:
+        return False
+    with transaction.atomic():
+        if not lock_conversation(pk):
+            return False
+        asked = held_by(pk, claim).update(
+            status=CallStatus.APPROVAL,
+            claim=None,
+            runner=None,
+            sent_at=None,
+            error=NOT_CONNECTED,
+        )
+        if asked:
+            questions.reopen_running(call.question)
+            publish_after_commit(TOOL_CALLS)
+    if asked:
+        logger.info("tool_call.needs_sign_in call=%d", pk)
+        if call.executor is not None and call.tool is not None and call.tool.server is not None:
+            # Other cards still offer an approval.
+            show_connected(call.executor, call.tool.server)
     return bool(asked)
 
 

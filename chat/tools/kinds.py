@@ -93,12 +93,13 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancellation:
-    """A task that nobody waits for any more."""
+    """A task that nobody waits for any more. ``account``: the one whose token its server wants."""
 
     call: int
     kind: ToolKind
     address: Address = field(repr=False)
     task: str = field(repr=False)
+    account: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,14 +127,26 @@ class CallOutput:
 
 class CallFailed(Exception):
     """A call without an output. Its text is a sentence for people; ``may_have_run``: it was sent, and nobody
-    knows what it has done; ``leaves_task``: its task may have its result, and must not be canceled."""
+    knows what it has done. ``is_unauthorized``: the server wants another credential (401), and has run nothing.
+    ``leaves_task``: its task may have its result, and must not be canceled."""
 
     def __init__(
-        self, sentence: str, *, may_have_run: bool = False, leaves_task: bool = False
+        self,
+        sentence: str,
+        *,
+        may_have_run: bool = False,
+        is_unauthorized: bool = False,
+        leaves_task: bool = False,
     ) -> None:
         super().__init__(sentence)
         self.may_have_run = may_have_run
+        self.is_unauthorized = is_unauthorized
         self.leaves_task = leaves_task
+
+
+class NeedsSignIn(Exception):
+    """A call that waits until its executor has signed in at the server. It has not run; the text is a sentence for
+    people."""
 
 
 Executor = Callable[[CallRequest], Awaitable[CallOutput | InputNeeded]]

@@ -15,6 +15,7 @@ from chat.tools.call_addresses import address_of
 from chat.tools.call_rows import held_by
 from chat.tools.definitions import call_digest
 from chat.tools.kinds import CallFailed, Cancellation
+from chat.tools.sign_in.accounts import account_for_call
 
 
 def store_task(pk: int, claim: UUID, task: str) -> bool:
@@ -36,7 +37,7 @@ def left_tasks() -> QuerySet[ToolCall]:
 def take_cancellations(limit: int) -> list[Cancellation]:
     """The tasks to be canceled, each once: telling the server is a courtesy."""
     found: list[Cancellation] = []
-    for call in left_tasks().select_related("tool__server").order_by("pk")[:limit]:
+    for call in left_tasks().select_related("tool__server", "executor").order_by("pk")[:limit]:
         if not left_tasks().filter(pk=call.pk, sealed_task=call.sealed_task).update(sealed_task=""):
             continue
         server = call.tool.server if call.tool is not None else None
@@ -49,7 +50,14 @@ def take_cancellations(limit: int) -> list[Cancellation]:
             task, address = call.open_task(), address_of(call)
         except (CallFailed, DecryptionError):
             continue
+        account = account_for_call(call.executor, server) if call.is_personal else None
         found.append(
-            Cancellation(call=call.pk, kind=ToolKind(call.kind), address=address, task=task)
+            Cancellation(
+                call=call.pk,
+                kind=ToolKind(call.kind),
+                address=address,
+                task=task,
+                account=account.pk if account is not None else None,
+            )
         )
     return found

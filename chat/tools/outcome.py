@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -23,6 +23,7 @@ from chat.models import (
     Tool,
     ToolCall,
     ToolRule,
+    User,
 )
 from chat.questions.actions import go_on_by_itself
 from chat.result.deferred_tools import SEARCH_TOOLS, has_deferred
@@ -32,6 +33,7 @@ from chat.runs.tool_calls import TOOL_CALLS
 from chat.tools import checks
 from chat.tools.definitions import call_digest
 from chat.tools.rules import Verdict
+from chat.tools.sign_in.accounts import connected_servers
 from chat.tools.tool_search import ToolIndex
 
 TOO_MANY = gettext_noop(
@@ -128,7 +130,7 @@ def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
     offered = {str(each["name"]) for each in run.tools}
     tools = _tools_named(conversation, (_name_of(question) for question in questions))
     requester = checks.requester_of(run)
-    allowance = _Allowance(run)
+    allowance, account = _Allowance(run), _AccountHolder(run)
     found: list[ToolCall] = []
     for question in questions:
         name = _name_of(question)
@@ -138,10 +140,18 @@ def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
         if name not in offered:
             decision = checks.Decision(verdict=Verdict.REFUSE, reason=checks.NOT_OFFERED)
         else:
-            decision = checks.decide_now(conversation, tool, requester)
+            person = account.for_tool(tool)
+            decision = checks.decide_now(
+                conversation,
+                tool,
+                requester,
+                person,
+                is_led=person is not None and account.is_led,
+                connected=account.servers if person is not None else None,
+            )
         if decision.verdict == Verdict.RUN and not allowance.for_one_more():
-            decision = checks.Decision(verdict=Verdict.ASK, reason=TOO_MANY)
-        found.append(_new_call(question, tool, decision))
+            decision = replace(decision, verdict=Verdict.ASK, reason=TOO_MANY)
+        found.append(_new_call(question, tool, decision, account.for_tool(tool)))
     return found
 
 
@@ -155,7 +165,39 @@ def _is_ours(tool: Tool | None, name: str, offered: set[str]) -> bool:
     return bool(offered)
 
 
-def _new_call(question: Question, tool: Tool | None, decision: checks.Decision) -> ToolCall:
+@dataclass(slots=True)
+class _AccountHolder:
+    """The person whose account the calls of a run use, read once for all of them."""
+
+    run: Run
+    _person: User | None = None
+    _is_led: bool | None = None
+    _is_read: bool = False
+    _servers: set[int] | None = None
+
+    def for_tool(self, tool: Tool | None) -> User | None:
+        if tool is None or not tool.is_personal:
+            return None
+        if not self._is_read:
+            self._person, self._is_read = checks.executor_for(tool, self.run), True
+        return self._person
+
+    @property
+    def servers(self) -> set[int]:
+        if self._servers is None:
+            self._servers = connected_servers(self._person) if self._person else set()
+        return self._servers
+
+    @property
+    def is_led(self) -> bool:
+        if self._is_led is None:
+            self._is_led = checks.is_led_by_others(self.run, self._person)
+        return self._is_led
+
+
+def _new_call(
+    question: Question, tool: Tool | None, decision: checks.Decision, executor: User | None
+) -> ToolCall:
     status = _STATUS_OF[decision.verdict]
     now = timezone.now()
     body = question.body.get("arguments")
@@ -167,6 +209,9 @@ def _new_call(question: Question, tool: Tool | None, decision: checks.Decision) 
         kind=tool.kind if tool else "",
         server_name=tool.server.name if tool and tool.server else "",
         definition_digest=call_digest(tool) if tool else "",
+        executor=executor,
+        is_personal=tool is not None and tool.is_personal,
+        keeps_private=decision.keeps_private,
         arguments=body if isinstance(body, dict) else {},
         queued_at=now if status == CallStatus.QUEUED else None,
         finished_at=now if status == CallStatus.REFUSED else None,
@@ -204,7 +249,11 @@ def ask_again(questions: Iterable[Question]) -> None:
         name = _name_of(question)
         tool = _tools_named(conversation, [name]).get(name)
         if tool is not None and tool.runs_here and not checks.why_never(conversation, tool):
-            _new_call(question, tool, checks.Decision(verdict=Verdict.ASK)).save()
+            decision = checks.Decision(
+                verdict=Verdict.ASK, keeps_private=tool.is_personal and tool.keeps_private
+            )
+            executor = checks.executor_for(tool, question.run)
+            _new_call(question, tool, decision, executor).save()
 
 
 def _tools_named(conversation: Conversation, names: Iterable[str]) -> dict[str, Tool]:

@@ -18,7 +18,8 @@ class Verdict(StrEnum):
 class Situation:
     """A call without an approval. ``is_private``: nobody but the person it runs for reads the
     conversation. ``choice``: whether somebody decided "always" or "never" for this conversation, and is
-    still entitled to. ``is_entitled``: the person it runs for may write in the conversation."""
+    still entitled to. ``is_entitled``: the person it runs for may write in the conversation; if it uses that person's
+    account, they also asked for the answer themselves."""
 
     rule: str
     is_private: bool

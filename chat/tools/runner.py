@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -24,10 +25,14 @@ from chat.tools.kinds import (
     CallFailed,
     CallOutput,
     CallRequest,
+    Executor,
     InputNeeded,
     InputReply,
+    NeedsSignIn,
     executor_of,
 )
+from chat.tools.sign_in.accounts import Credential, bearer
+from chat.tools.sign_in.refresh import AGAIN, AccountTokens
 from chat.tools.task_canceler import TaskCanceler
 from chat.upstreams.client import Client
 
@@ -59,11 +64,12 @@ class ToolRunner:
     def __init__(self, *, client: Client, threads: DatabaseThreads) -> None:
         self._client = client
         self._threads = threads
+        self._tokens = AccountTokens(client=client, threads=threads)
         self._identity: Callable[[], UUID] | None = None
         self._wake: Callable[[], None] = lambda: None
         self._watch: asyncio.TimerHandle | None = None
         self._executions: dict[int, tuple[Execution, asyncio.Task[None]]] = {}
-        self._canceler = TaskCanceler(client, threads)
+        self._canceler = TaskCanceler(client, threads, self._tokens)
         self._is_draining = False
 
     def attach(self, identity: Callable[[], UUID], wake: Callable[[], None]) -> None:
@@ -113,6 +119,7 @@ class ToolRunner:
         if left:
             await asyncio.wait([task for _, task in left], timeout=CANCEL_SECONDS)
         self._canceler.close()
+        await self._tokens.aclose()
         for execution, _ in left:
             await self._threads.call(claims.give_back, execution.call.pk, execution.call.claim)
 
@@ -165,7 +172,9 @@ class ToolRunner:
             return
         await self._store(execution.call, ending)
 
-    async def _call(self, execution: Execution) -> CallOutput | InputNeeded | CallFailed:
+    async def _call(
+        self, execution: Execution
+    ) -> CallOutput | InputNeeded | CallFailed | NeedsSignIn:
         call = execution.call
         executor = executor_of(call.kind)
         if executor is None:
@@ -174,13 +183,15 @@ class ToolRunner:
         execution.limit = asyncio.timeout(call.seconds)
         try:
             async with execution.limit:
-                return await executor(request)
+                if call.account is None:
+                    return await executor(request)
+                return await self._call_signed_in(execution, executor, request, call.account)
         except TimeoutError:
             return CallFailed(
                 TOO_SLOW, may_have_run=execution.is_sent, leaves_task=execution.is_task_silent
             )
-        except CallFailed as failed:
-            return failed
+        except (CallFailed, NeedsSignIn) as ending:
+            return ending
         except CallDropped:
             raise
         except Exception as error:
@@ -270,8 +281,35 @@ class ToolRunner:
         most = max(1, int(settings.TOOL_CALLS_PER_RUNNER) // 2)
         return len(waiting) < most and len(of_person) < max(1, most // 4)
 
+    async def _call_signed_in(
+        self, execution: Execution, executor: Executor, request: CallRequest, account: int
+    ) -> CallOutput | InputNeeded:
+        """Calls with the executor's token. If the server refuses it unread, there is one new token and one more try."""
+        call = execution.call
+        credential = await self._tokens.usable(account)
+        try:
+            return await executor(_with_token(request, credential))
+        except CallFailed as failed:
+            if not failed.is_unauthorized:
+                raise
+        # The server has refused it unread: until it is sent again, it has not run, whatever becomes of the new token.
+        if not await self._threads.call(claims.mark_refused, call.pk, call.claim):
+            raise CallDropped
+        # The rules are looked at again before it is sent.
+        execution.is_sent = False
+        credential = await self._tokens.after_refusal(credential)
+        try:
+            return await executor(_with_token(request, credential))
+        except CallFailed as failed:
+            if not failed.is_unauthorized:
+                raise
+        await self._tokens.give_up(credential)
+        raise NeedsSignIn(AGAIN)
+
     async def _store(
-        self, call: ClaimedCall, ending: CallOutput | InputNeeded | CallFailed
+        self,
+        call: ClaimedCall,
+        ending: CallOutput | InputNeeded | CallFailed | NeedsSignIn,
     ) -> None:
         """Stores the result, as soon as the database can. A call whose result it refuses fails: it has run, and must not
         be repeated."""
@@ -282,7 +320,7 @@ class ToolRunner:
             except Exception as error:
                 logger.warning("tool_call.unstored call=%d error=%s", call.pk, type(error).__name__)
                 if not _may_work_later(error):
-                    if isinstance(ending, CallFailed):
+                    if isinstance(ending, CallFailed | NeedsSignIn):
                         # The next round finds a call that nobody executes.
                         return
                     ending = CallFailed(UNSTORABLE)
@@ -292,6 +330,10 @@ class ToolRunner:
 
 def _may_work_later(error: Exception) -> bool:
     return isinstance(error, StorageFull | StorageBusy) or is_database_unavailable(error)
+
+
+def _with_token(request: CallRequest, credential: Credential) -> CallRequest:
+    return replace(request, address=replace(request.address, headers=bearer(credential)))
 
 
 RUN_CALLS = PeriodicTask(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 
 from chat.core.errors import ActionRefused
 from chat.models import ToolServer
@@ -67,12 +67,27 @@ class ToolServerForm(forms.Form):
             "never shown again."
         ),
     )
+    signs_in_people = forms.BooleanField(
+        label=gettext_lazy("Each person signs in at this server"),
+        required=False,
+        help_text=gettext_lazy(
+            "Calls use the account of the person who asked (OAuth). Nobody shares a key, and there are no headers."
+        ),
+    )
     clear_headers = forms.BooleanField(
         label=gettext_lazy("Remove the stored headers"), required=False
     )
 
     def __init__(self, data: Any = None, *, server: ToolServer | None = None) -> None:
-        initial = {"name": server.name, "address": server.address} if server else None
+        initial = (
+            {
+                "name": server.name,
+                "address": server.address,
+                "signs_in_people": server.signs_in_people,
+            }
+            if server
+            else None
+        )
         super().__init__(data, initial=initial, label_suffix="")
         self.has_stored_headers = server is not None and server.has_headers
         if not self.has_stored_headers:
@@ -90,6 +105,15 @@ class ToolServerForm(forms.Form):
 
     def clean_headers(self) -> dict[str, str]:
         return _refused_as_error(read_headers, self.cleaned_data["headers"])
+
+    def clean(self) -> dict[str, Any]:
+        said = super().clean() or {}
+        if said.get("signs_in_people") and said.get("headers"):
+            self.add_error(
+                "headers",
+                gettext("Leave the headers empty if each person signs in."),
+            )
+        return said
 
     @property
     def new_headers(self) -> dict[str, str] | None:

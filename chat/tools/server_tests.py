@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -16,15 +16,19 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_noop, ngettext
 
+from chat import access
 from chat.core.encryption import DecryptionError
 from chat.core.threads import DatabaseThreads
 from chat.events import JsonObject
-from chat.models import Tool, ToolRule, ToolServer
+from chat.models import Tool, ToolAccount, ToolRule, ToolServer
 from chat.runs.runner import PeriodicTask
+from chat.tools.kinds import CallFailed, NeedsSignIn
 from chat.tools.mcp import list_tools
 from chat.tools.mcp.listing import ListingFailed, ListRequest, StepState, ToolListing
 from chat.tools.server_lists import store_listing
 from chat.tools.servers import TESTS
+from chat.tools.sign_in.accounts import account_for_call, bearer
+from chat.tools.sign_in.refresh import AccountTokens
 from chat.upstreams.client import Client
 
 logger = logging.getLogger(__name__)
@@ -44,6 +48,9 @@ HEADERS_UNREADABLE = gettext_noop(
     "The stored headers can’t be decrypted with this installation’s encryption keys. Enter them again."
 )
 
+NO_ACCOUNT = gettext_noop(
+    "Connect your account at this server: its tools are read with the account of whoever tests it."
+)
 BROKEN = gettext_noop("The test failed because of an error in Tributary.")
 
 
@@ -82,7 +89,7 @@ async def run_test(client: Client, threads: DatabaseThreads, test: ServerTest) -
     showing = asyncio.ensure_future(_show_steps(threads, test))
     listing: ToolListing | None = None
     try:
-        listing = await _read(client, test)
+        listing = await _read(client, threads, test)
     except asyncio.CancelledError:
         await threads.call(give_back, test)
         raise
@@ -116,22 +123,77 @@ def _log_error(step: str, test: ServerTest, error: Exception) -> None:
     )
 
 
-async def _read(client: Client, test: ServerTest) -> ToolListing | None:
+async def _read(client: Client, threads: DatabaseThreads, test: ServerTest) -> ToolListing | None:
     try:
-        headers = test.server.open_headers()
+        if test.server.signs_in_people:
+            listing = await _list_signed_in(client, threads, test)
+        else:
+            listing = await _list(client, test, test.server.open_headers())
     except DecryptionError:
         test.step("connect", "failed", HEADERS_UNREADABLE)
         return None
-    try:
-        listing = await list_tools(
-            ListRequest(url=test.server.address, headers=headers, client=client, step=test.step)
-        )
     except ListingFailed:
+        return None
+    except (NeedsSignIn, CallFailed) as failed:
+        test.step("sign_in", "failed", str(failed))
         return None
     test.step("tools", "ok", _tools_sentence(listing))
     if listing.unusable:
         test.step("unusable", "warning", _unusable_sentence(listing))
     return listing
+
+
+async def _list(
+    client: Client, test: ServerTest, headers: Mapping[str, str], signed_in: str = ""
+) -> ToolListing:
+    return await list_tools(
+        ListRequest(
+            url=test.server.address,
+            headers=headers,
+            client=client,
+            signed_in=signed_in,
+            step=test.step,
+        )
+    )
+
+
+async def _list_signed_in(
+    client: Client, threads: DatabaseThreads, test: ServerTest
+) -> ToolListing:
+    """Reads the tools with the account of the person who manages the server and has tested it last. If the server refuses
+    its token, there is one new token and one more try."""
+    tokens = AccountTokens(client=client, threads=threads)
+    account = await threads.call(_account_to_read, test.server)
+    if account is None:
+        raise NeedsSignIn(NO_ACCOUNT)
+    text = gettext("Signed in with the account of %(person)s.") % {"person": account.person}
+    try:
+        credential = await tokens.usable(account.pk)
+        try:
+            return await _list(client, test, bearer(credential), text)
+        except ListingFailed as failed:
+            if not failed.is_unauthorized:
+                raise
+        credential = await tokens.after_refusal(credential)
+        try:
+            return await _list(client, test, bearer(credential), text)
+        except ListingFailed as failed:
+            if failed.is_unauthorized:
+                await tokens.give_up(credential)
+            raise
+    finally:
+        await tokens.aclose()
+
+
+def _account_to_read(server: ToolServer) -> ToolAccount | None:
+    """It must be that of somebody who manages the server now."""
+    person = server.listed_by
+    if person is None or not access.may_manage_tool_servers(person, server.team):
+        return None
+    account = account_for_call(person, server)
+    if account is not None:
+        account.person = person
+    return account
 
 
 def _tools_sentence(listing: ToolListing) -> str:

@@ -19,6 +19,7 @@ from chat.tools import servers as actions
 from chat.tools.server_forms import ToolServerForm
 from chat.tools.server_page import read_only_offers, state_of, steps_of, tool_page
 from chat.tools.server_people import ServerPeopleForm, set_people
+from chat.tools.sign_in.server_section import sign_in_of
 from chat.web.decorators import login_required, post_action, refuse_with_message
 from chat.web.responses import form_page
 
@@ -62,6 +63,7 @@ def tool_server_add(request: HttpRequest, team_id: UUID) -> HttpResponse:
                 name=form.cleaned_data["name"],
                 address=form.cleaned_data["address"],
                 headers=form.cleaned_data["headers"],
+                signs_in_people=form.cleaned_data["signs_in_people"],
             )
         except ActionRefused as refusal:
             form.add_error(None, str(refusal))
@@ -85,6 +87,7 @@ def tool_server(request: HttpRequest, public_id: UUID) -> HttpResponse:
         "shown": shown,
         "read_only": read_only_offers(shown.lines),
         "people": ServerPeopleForm(server=server) if _has_people(server) else None,
+        "sign_in": sign_in_of(server, request.user) if server.signs_in_people else None,
     }
     return render(request, "tools/server.html", page)
 
@@ -109,6 +112,7 @@ def tool_server_settings(request: HttpRequest, public_id: UUID) -> HttpResponse:
                 name=form.cleaned_data["name"],
                 address=form.cleaned_data["address"],
                 headers=form.new_headers,
+                signs_in_people=form.cleaned_data["signs_in_people"],
             )
         except ActionRefused as refusal:
             form.add_error(None, str(refusal))
@@ -152,7 +156,7 @@ def _refuse(
 
 @post_action(access.get_tool_server, _refuse)
 def tool_server_test(request: HttpRequest, server: ToolServer) -> HttpResponse:
-    actions.queue_test(server)
+    actions.queue_test(server, request.user)
     return redirect("tool_server", server.public_id)
 
 
@@ -207,6 +211,7 @@ def tool_server_rule(request: HttpRequest, tool: Tool) -> HttpResponse:
         tool,
         rule=request.POST.get("rule", ""),
         digest=request.POST.get("digest", ""),
+        keeps_private={"share": False, "private": True}.get(request.POST.get("result", "")),
     )
     assert tool.server is not None
     return redirect("tool_server", tool.server.public_id)

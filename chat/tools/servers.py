@@ -17,10 +17,21 @@ from chat.core import notify
 from chat.core.errors import ActionRefused, storage_errors
 from chat.core.text import check_name, one_line
 from chat.events import JsonObject
-from chat.models import AuditEvent, Team, Tool, ToolChoice, ToolRule, ToolServer, User
+from chat.models import (
+    AuditEvent,
+    Team,
+    Tool,
+    ToolAccount,
+    ToolChoice,
+    ToolCredentials,
+    ToolRule,
+    ToolServer,
+    User,
+)
 from chat.tools.definitions import rule_and_digest, stored_definition, withdraw_allowances
 from chat.tools.mcp.listing import digest_of
 from chat.tools.server_headers import check_address
+from chat.tools.sign_in.ending import end_accounts
 
 # Published when a test is queued.
 TESTS = "tool_servers.tests"
@@ -38,14 +49,17 @@ def add_server(
     name: str,
     address: str,
     headers: Mapping[str, str],
+    signs_in_people: bool = False,
     is_demo: bool = False,
 ) -> ToolServer:
-    """Adds a server and queues its test. Raises ``ActionRefused``."""
+    """Adds a server and queues its test. With ``signs_in_people`` each person uses an account of their own, and there are
+    no headers. Raises ``ActionRefused``."""
     name, address = _checked_name(name), check_address(address)
     server = ToolServer(
         team=team, name=name, address=address, created_by=user, is_demo=is_demo, **_fresh_test()
     )
-    server.set_headers(headers)
+    _set_credentials(server, headers, signs_in_people=signs_in_people)
+    server.listed_by = user if signs_in_people else None
     with storage_errors(), _only_one_called(name), transaction.atomic():
         if team.tool_servers.count() >= MOST_SERVERS:
             raise ActionRefused(
@@ -58,11 +72,17 @@ def add_server(
 
 
 def change_server(
-    user: User, server: ToolServer, *, name: str, address: str, headers: Mapping[str, str] | None
+    user: User,
+    server: ToolServer,
+    *,
+    name: str,
+    address: str,
+    headers: Mapping[str, str] | None,
+    signs_in_people: bool = False,
 ) -> bool:
     """Changes a server and queues its test; without ``headers`` the stored ones are kept. With another address its
-    tools are off until somebody has seen them again, and the stored headers, which belong to the old one, are removed:
-    whether that happened is returned. Raises ``ActionRefused``."""
+    tools are off until somebody has seen them again, and the stored headers and the accounts of people, which belong to
+    the old one, are removed: whether headers were is returned. Raises ``ActionRefused``."""
     name, address = _checked_name(name), check_address(address)
     with storage_errors(), _only_one_called(name), transaction.atomic():
         stored = ToolServer.objects.select_for_update().filter(pk=server.pk).first()
@@ -71,8 +91,17 @@ def change_server(
         is_moved = stored.address != address
         are_dropped = is_moved and headers is None and stored.has_headers
         stored.name, stored.address = name, address
-        if headers is not None or is_moved:
-            stored.set_headers(headers or {})
+        if headers is not None or is_moved or signs_in_people:
+            _set_credentials(stored, headers or {}, signs_in_people=signs_in_people)
+        elif stored.signs_in_people:
+            _set_credentials(stored, {}, signs_in_people=False)
+        if is_moved or not signs_in_people:
+            end_accounts(stored.accounts.all())
+            stored.sign_ins.all().delete()
+            stored.listed_by = None
+        # Only a test or a sign-in for the list changes whose account reads it.
+        if signs_in_people and stored.listed_by is None:
+            stored.listed_by = user
         for field, value in _fresh_test().items():
             setattr(stored, field, value)
         stored.save()
@@ -88,6 +117,9 @@ def change_server(
 def remove_server(user: User, server: ToolServer) -> None:
     """Deletes a server and its tools, also from all conversations."""
     with storage_errors(), transaction.atomic():
+        # Locked first, as a sign-in that comes back does it.
+        ToolServer.objects.select_for_update().filter(pk=server.pk).first()
+        end_accounts(ToolAccount.objects.filter(server=server.pk))
         removed, _ = ToolServer.objects.filter(pk=server.pk).delete()
         if removed:
             _audit(user, "tool_server.removed", server)
@@ -102,10 +134,24 @@ def set_enabled(user: User, server: ToolServer, *, is_enabled: bool) -> None:
             _audit(user, verb, server)
 
 
-def queue_test(server: ToolServer) -> None:
-    """A runner connects to the server and reads its tools, as soon as one has time."""
+def _set_credentials(
+    server: ToolServer, headers: Mapping[str, str], *, signs_in_people: bool
+) -> None:
+    """Sets the one credential that a server has (not saved)."""
+    server.set_headers({} if signs_in_people else headers)
+    if signs_in_people:
+        server.credentials = ToolCredentials.PERSON
+    else:
+        server.credentials = ToolCredentials.SHARED if headers else ToolCredentials.NONE
+
+
+def queue_test(server: ToolServer, user: User | None = None) -> None:
+    """A runner connects to the server and reads its tools, as soon as one has time; with this person's account, if each
+    person signs in."""
     with storage_errors(), transaction.atomic():
-        ToolServer.objects.filter(pk=server.pk).update(**_fresh_test())
+        is_read_by = user is not None and server.signs_in_people
+        values = {**_fresh_test(), **({"listed_by": user} if is_read_by else {})}
+        ToolServer.objects.filter(pk=server.pk).update(**values)
         notify.publish_after_commit(TESTS)
 
 
@@ -130,8 +176,10 @@ def is_changed(tool: Tool) -> bool:
     return tool.offered is not None and not is_gone(tool)
 
 
-def set_rule(user: User, tool: Tool, *, rule: str, digest: str) -> None:
-    """Sets when the tool runs. ``digest`` is that of the definition that the person has seen: it becomes the one that
+def set_rule(
+    user: User, tool: Tool, *, rule: str, digest: str, keeps_private: bool | None = None
+) -> None:
+    """Sets when the tool runs, and whether results of calls with accounts stay private unless they are shared. ``digest`` is that of the definition that the person has seen: it becomes the one that
     models get. Raises ``ActionRefused`` if the server has another one by now."""
     if rule not in ToolRule.values:
         raise ActionRefused(gettext("Choose when the tool may run."))
@@ -140,11 +188,17 @@ def set_rule(user: User, tool: Tool, *, rule: str, digest: str) -> None:
         if stored is None:
             raise ActionRefused(gettext("This tool was removed."))
         before = rule_and_digest(stored)
+        is_shared_now = stored.keeps_private and keeps_private is False
         if rule != ToolRule.OFF:
             _take_definition(stored, rule, digest)
         stored.rule = rule
+        if keeps_private is not None:
+            stored.keeps_private = keeps_private
         stored.save()
         withdraw_allowances(stored, before)
+        if is_shared_now:
+            # People allowed its calls while results stayed private.
+            ToolChoice.objects.filter(tool=stored, is_allowed=True).delete()
         AuditEvent.objects.record(
             user, "tool.changed", target=tool.team.name, tool=tool.name, rule=rule
         )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 
 from chat.core.threads import DatabaseThreads
 from chat.tools import left_tasks
-from chat.tools.kinds import Canceler, Cancellation, canceler_of
+from chat.tools.kinds import CallFailed, Canceler, Cancellation, NeedsSignIn, canceler_of
+from chat.tools.sign_in.accounts import bearer
+from chat.tools.sign_in.refresh import AccountTokens
 from chat.upstreams.client import Client
 
 logger = logging.getLogger(__name__)
@@ -19,9 +22,10 @@ MOST_AT_ONCE = 8
 class TaskCanceler:
     """Each cancellation is a task of its own, which ``close`` ends: it is a courtesy."""
 
-    def __init__(self, client: Client, threads: DatabaseThreads) -> None:
+    def __init__(self, client: Client, threads: DatabaseThreads, tokens: AccountTokens) -> None:
         self._client = client
         self._threads = threads
+        self._tokens = tokens
         self._running: set[asyncio.Task[None]] = set()
 
     async def start_due(self) -> None:
@@ -43,7 +47,13 @@ class TaskCanceler:
 
     async def _cancel(self, canceler: Canceler, cancellation: Cancellation) -> None:
         try:
+            if cancellation.account is not None:
+                credential = await self._tokens.usable(cancellation.account)
+                address = replace(cancellation.address, headers=bearer(credential))
+                cancellation = replace(cancellation, address=address)
             await canceler(self._client, cancellation)
+        except (CallFailed, NeedsSignIn):
+            logger.info("tool_task.unauthorized call=%d", cancellation.call)
         except Exception as error:
             logger.error(
                 "tool_task.broken call=%d error=%s", cancellation.call, type(error).__name__

@@ -3,6 +3,7 @@
 from django.urls import URLPattern, path
 
 from chat.tools import call_views, server_urls, views
+from chat.tools.sign_in import urls as sign_in_urls
 from chat.tools.web import views as web_views
 
 urlpatterns: list[URLPattern] = [
@@ -24,4 +25,5 @@ urlpatterns: list[URLPattern] = [
     path("q/<uuid:public_id>/result/", call_views.give_result, name="call_result"),
     path("q/<uuid:public_id>/without/", call_views.go_on_without, name="call_go_on"),
     *server_urls.urlpatterns,
+    *sign_in_urls.urlpatterns,
 ]

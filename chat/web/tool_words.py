@@ -45,8 +45,12 @@ def where_called(call: ToolCall) -> str:
     return host_of(request.address) if request else ""
 
 
-def credential_of(tool: Tool | None) -> str:
-    """The owner of the credential that the calls of the tool use, in words."""
+def credential_of(call: ToolCall) -> str:
+    """The owner of the credential that a call uses, in words."""
+    if call.is_personal:
+        text = gettext("With the account of %(person)s")
+        return text % {"person": call.executor or gettext("Someone")}
+    tool = call.tool
     holder = None if tool is None else tool.server or getattr(tool, "request", None)
     if holder is not None and holder.has_headers:
         return gettext("With the team’s key")

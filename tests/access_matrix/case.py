@@ -87,6 +87,11 @@ def writers(outcome: Outcome) -> Outcomes:
     return signed_in_only(404, alice=outcome, bob=outcome, viewer=403)
 
 
+def executor_only(outcome: Outcome) -> Outcomes:
+    """The person whose account a call uses; for the other writers there is nothing to connect."""
+    return signed_in_only(404, alice=outcome, viewer=403)
+
+
 def owner_only(outcome: Outcome) -> Outcomes:
     """The owner of the conversation; the team sees it and may not do this."""
     return signed_in_only(404, alice=outcome, bob=403, viewer=403)

@@ -14,9 +14,11 @@ from chat.models import (
     RunStatus,
     Tool,
     ToolCall,
+    ToolCredentials,
     ToolInput,
     ToolKind,
     ToolRequest,
+    ToolServer,
 )
 from chat.tools.definitions import call_digest
 from tests.access_matrix.case import (
@@ -24,6 +26,7 @@ from tests.access_matrix.case import (
     Thread,
     Values,
     World,
+    executor_only,
     readers,
     shared_and_private,
     signed_in_only,
@@ -100,6 +103,20 @@ def _input_of_call(world: World) -> Values:
     return {"input": ToolInput.objects.get().public_id, "action": "decline"}
 
 
+def _own_call(thread: Thread) -> Values:
+    """A call with the account of Alice."""
+    values = _call(thread)
+    team = thread.conversation.team
+    server = ToolServer.objects.create(
+        team=team, name="Own", address="http://127.0.0.1:9/mcp", credentials=ToolCredentials.PERSON
+    )
+    tool = Tool.objects.create(team=team, name="own", kind=ToolKind.MCP, server=server)
+    ToolCall.objects.filter(question__public_id=values["public_id"]).update(
+        tool=tool, is_personal=True, executor=thread.conversation.owner
+    )
+    return values
+
+
 def _reply(world: World) -> Values:
     return {"text": "The upper one."}
 
@@ -126,6 +143,7 @@ QUESTION_CASES = [
     *shared_and_private("question_release", writers, 302, _open_question, "post", _reply),
     *shared_and_private("call_approve", writers, 302, _call, "post"),
     *shared_and_private("call_refuse", writers, 302, _call, "post"),
+    *shared_and_private("call_connect", executor_only, 302, _own_call, "post"),
     *shared_and_private("call_run_again", writers, 302, _call_that_may_have_run, "post"),
     *shared_and_private("call_result", writers, 302, _call_that_may_have_run, "post"),
     *shared_and_private("call_go_on", writers, 302, _call_that_may_have_run, "post"),

@@ -48,6 +48,7 @@ NOT_PAGES = {
     # Lists that are empty here; test_transfers looks at them.
     *("settings/data/exports/", "settings/data/imports/"),
     "r/<uuid:public_id>/media/<int:choice>/<int:item>/<int:position>/",
+    *("oauth/client-metadata.json", "settings/connections/callback/"),
     *("r/<uuid:public_id>/replay/frames/", "r/<uuid:public_id>/replay/moment/"),
 }
 # Shown only while nobody has an account: test_first_run goes there.

@@ -7,11 +7,19 @@ from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
+from django.apps import apps
 from django.core.management import CommandError, call_command
 
-from chat.administration.keys import WrongKeys, accept_keys, adopt_keys, key_state, rotate_keys
+from chat.administration.keys import (
+    SEALED_COLUMNS,
+    WrongKeys,
+    accept_keys,
+    adopt_keys,
+    key_state,
+    rotate_keys,
+)
 from chat.core.encryption import DecryptionError
-from chat.models import KeyKind, KeyMark, Upstream
+from chat.models import KeyKind, KeyMark, Team, ToolServer, Upstream
 
 # The command closes its connection, as it would at its end.
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -89,6 +97,28 @@ def test_newest_key_is_enough_after_a_rotation(settings: Any, upstream: Upstream
     assert (state.readable, state.outdated, state.unreadable) == (2, 0, 0)
     assert upstream.open_key() == SECRET
     assert upstream.open_secret_options() == {"headers": "X-Pass: 1"}
+
+
+def test_every_sealed_column_is_rotated(settings: Any, team: Team) -> None:
+    found = {
+        (model, field.name)
+        for model in apps.get_app_config("chat").get_models()
+        for field in model._meta.get_fields()
+        if field.name.startswith("sealed_")
+    }
+    listed = {(model, column) for model, columns in SEALED_COLUMNS.items() for column in columns}
+    assert found == listed
+    server = ToolServer(team=team, name="Harbor", address="https://a.test/mcp")
+    server.set_headers({"X-Key": SECRET})
+    server.save()
+
+    settings.ENCRYPTION_KEYS = [NEW, OLD]
+    adopt_keys()
+    rotate_keys()
+    settings.ENCRYPTION_KEYS = [NEW]
+
+    server.refresh_from_db()
+    assert server.open_headers() == {"X-Key": SECRET}
 
 
 def test_old_key_is_kept_while_something_is_unreadable(settings: Any, upstream: Upstream) -> None:

@@ -48,7 +48,7 @@ RECORDS: dict[type[Model], tuple[type[Struct], set[str]]] = {
         {
             *("public_id", "team", "created_by", "created_at", "kind", "rule", "server"),
             *("remote_name", "is_read_only", "is_idempotent", "is_destructive"),
-            *("seen_digest", "offered"),
+            *("seen_digest", "offered", "keeps_private"),
         },
     ),
     # A call belongs to its question; its claim, its progress and what its server keeps are for runners and open pages.
@@ -58,6 +58,8 @@ RECORDS: dict[type[Model], tuple[type[Struct], set[str]]] = {
         {
             *("question", "tool", "runner", "claim", "claimed_at", "progress"),
             *("rounds", "answered_round", "sealed_state", "sealed_task"),
+            *("executor", "is_personal", "keeps_private", "private_output"),
+            *("has_private_result", "private_files"),
         },
     ),
     Message: (form.Turn, {"revision"}),

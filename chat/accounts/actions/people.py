@@ -34,8 +34,10 @@ from chat.models import (
     ProjectMember,
     Team,
     TeamRole,
+    ToolAccount,
     User,
 )
+from chat.tools.sign_in.ending import end_accounts
 
 _BELOW_OWNERS = (TeamRole.ADMIN, TeamRole.MEMBER, TeamRole.VIEWER, TeamRole.GUEST)
 # The roles that each role may give, take and change. Administrators act as owners.
@@ -107,18 +109,25 @@ def remove_member(user: User, membership: Membership) -> None:
         if membership.user_id != user.pk:
             _check_grant(user, team, role)
         _keep_an_owner(team, without=membership)
-        Membership.objects.filter(pk=membership.pk).delete()
-        # A person who comes back to the team has to be added again to its projects, groups and
-        # conversations.
-        ProjectMember.objects.filter(project__team=team, user=membership.user_id).delete()
-        GroupMember.objects.filter(group__team=team, user=membership.user_id).delete()
-        Participant.objects.filter(conversation__team=team, person=membership.user_id).delete()
+        end_membership(membership)
         AuditEvent.objects.record(
             user, "membership.removed", subject=membership.user, target=team.name, role=role
         )
         # Waiting runs of this person are ended when a runner claims them, because it checks the
         # membership first.
         publish_after_commit(QUEUED)
+
+
+def end_membership(membership: Membership) -> None:
+    """Deletes the membership with everything that the person had by it. Call it in a transaction."""
+    team, person = membership.team, membership.user_id
+    Membership.objects.filter(pk=membership.pk).delete()
+    # A person who comes back to the team has to be added again to its projects, groups and
+    # conversations.
+    ProjectMember.objects.filter(project__team=team, user=person).delete()
+    GroupMember.objects.filter(group__team=team, user=person).delete()
+    Participant.objects.filter(conversation__team=team, person=person).delete()
+    end_accounts(ToolAccount.objects.filter(server__team=team, person=person))
 
 
 def _role_now(membership: Membership) -> str:
@@ -323,6 +332,7 @@ def set_active(actor: User, user: User, *, is_active: bool) -> None:
         verb = "user.activated" if is_active else "user.deactivated"
         AuditEvent.objects.record(actor, verb, subject=user, target=user.email)
         if not is_active:
+            end_accounts(ToolAccount.objects.filter(person=user))
             publish_after_commit(QUEUED)
             # All sessions are read for this, so it happens after the transaction.
             transaction.on_commit(partial(end_sessions, user))

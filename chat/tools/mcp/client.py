@@ -103,7 +103,11 @@ async def call(request: CallRequest) -> CallOutput | InputNeeded:
             raise traffic.refusal from None
         if needed := _needed_before(cause_of(error)):
             return needed
-        _fail_call(error, traffic)
+        try:
+            _fail_call(error, traffic)
+        except CallFailed as failed:
+            failed.is_unauthorized = traffic.status == 401 and not failed.may_have_run
+            raise
     return await begin_task(request, result, traffic)
 
 
@@ -235,14 +239,15 @@ async def list_tools(request: ListRequest) -> ToolListing:
         async with asyncio.timeout(LIST_SECONDS):
             async with connect(request.client, endpoint, traffic) as connection:
                 request.step(name, "ok", _version_sentence(connection))
-                request.step("sign_in", "ok", KEY_ACCEPTED if request.headers else NO_SIGN_IN)
+                accepted = KEY_ACCEPTED if request.headers else NO_SIGN_IN
+                request.step("sign_in", "ok", request.signed_in or accepted)
                 name = "tools"
                 request.step(name, "running", gettext("Reading the tools…"))
                 return await _listing(connection)
     except Exception as error:
         sentence = problem_of(cause_of(error), traffic).text
         request.step(name, "failed", sentence)
-        raise ListingFailed(sentence) from None
+        raise ListingFailed(sentence, is_unauthorized=traffic.status == 401) from None
 
 
 def _version_sentence(connection: Connection) -> str:

@@ -49,6 +49,8 @@ class ListRequest:
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     client: Client
+    # A sentence about the account that the headers are of.
+    signed_in: str = ""
     step: Callable[[str, StepState, str], None] = lambda name, state, text: None
 
 
@@ -90,7 +92,12 @@ class ToolListing:
 
 
 class ListingFailed(Exception):
-    """The tools could not be read. Its text is a sentence for people."""
+    """The tools could not be read. Its text is a sentence for people; ``is_unauthorized``: the server wants another
+    credential (401)."""
+
+    def __init__(self, sentence: str, *, is_unauthorized: bool = False) -> None:
+        super().__init__(sentence)
+        self.is_unauthorized = is_unauthorized
 
 
 def digest_of(definition: Json) -> str:

@@ -18,7 +18,7 @@ from chat.upstreams.failures import FAILURES
 MESSAGE_LENGTH = 500
 
 SIGN_IN = gettext_noop(
-    "The server asks for a sign-in, which isn’t supported yet. If it accepts a key, add it as a header."
+    "The server asks for a sign-in. Let each person sign in, or add a key as a header, in its settings."
 )
 NO_SIGN_IN = gettext_noop("The server asks for none.")
 KEY_ACCEPTED = gettext_noop("The server accepts the stored headers.")

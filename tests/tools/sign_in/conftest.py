@@ -1,0 +1,60 @@
+"""A server at which people sign in, and a person who has done so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from django.core.cache import cache
+from pytest_django import Settings
+
+from chat.models import Question, Team, ToolAccount, ToolCredentials, ToolServer, User
+from chat.tools.sign_in import actions, found
+from chat.tools.sign_in.waiting_calls import go_on_connected
+from tests.tools.sign_in.oauth_server import OAuthServer, oauth_server
+
+Connect = Callable[..., ToolAccount]
+
+
+@pytest.fixture
+def oauth() -> Iterator[OAuthServer]:
+    with oauth_server() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _private_networks(settings: Settings) -> None:
+    settings.UPSTREAM_PRIVATE_NETWORKS = "any"
+    # It counts the sign-ins of a minute.
+    cache.clear()
+    # Ports are used again.
+    found.forget()
+
+
+@pytest.fixture
+def server(team: Team, oauth: OAuthServer) -> ToolServer:
+    return ToolServer.objects.create(
+        team=team, name="Harbor", address=oauth.mcp, credentials=ToolCredentials.PERSON
+    )
+
+
+def answer_in(address: str) -> dict[str, str]:
+    """The answer that the browser brings back."""
+    return dict(parse_qsl(urlsplit(address).query))
+
+
+@pytest.fixture
+def connect(server: ToolServer, oauth: OAuthServer) -> Connect:
+    def connect(
+        user: User, person: str = "ana", *, question: Question | None = None
+    ) -> ToolAccount:
+        """On the settings page, or at the card of a question."""
+        page = actions.begin_sign_in(user, server, question=question)
+        answer = answer_in(oauth.allow(page.address, person))
+        account = actions.finish(user, actions.take_sign_in(user, answer["state"]), answer)
+        if question is not None:
+            go_on_connected(user, question)
+        return account
+
+    return connect
