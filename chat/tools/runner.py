@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from django.conf import settings
@@ -126,8 +127,16 @@ class ToolRunner:
     def _start(self, call: ClaimedCall) -> None:
         execution = Execution(call=call, is_sent=bool(call.continuation.task))
         task = asyncio.create_task(self._execute(execution), name=f"tool-call-{call.pk}")
+        if call.pk in self._executions:
+            # This runner was taken for lost, and has claimed its own call again: the first result would be refused.
+            self._executions[call.pk][1].cancel()
         self._executions[call.pk] = execution, task
-        task.add_done_callback(lambda _: self._executions.pop(call.pk, None))
+        task.add_done_callback(partial(self._forget, call.pk))
+
+    def _forget(self, pk: int, done: asyncio.Task[None]) -> None:
+        _, task = self._executions[pk]
+        if task is done:
+            del self._executions[pk]
 
     async def _drop_stopped(self) -> None:
         """Cancels the calls that are no longer this process's."""

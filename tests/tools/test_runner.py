@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from uuid import UUID
 
 import msgspec
@@ -21,9 +22,9 @@ from chat.runs import runner as runners
 from chat.runs.resume import read_inputs
 from chat.runs.runner import Runner
 from chat.tools import claims, endings, kinds
-from chat.tools.execution import bounded_progress
-from chat.tools.kinds import CallFailed, CallOutput, CallRequest
-from chat.tools.runner import RUN_CALLS
+from chat.tools.execution import Execution, bounded_progress
+from chat.tools.kinds import CallFailed, CallOutput, CallRequest, Continuation
+from chat.tools.runner import RUN_CALLS, ToolRunner
 from tests.runs.helpers import text_of, threads, until, until_ended
 from tests.runs.waiting import calling, saying, wire_call
 from tests.support.run_fixtures import MakeRun, StartRunner
@@ -213,6 +214,35 @@ async def test_stop_closes_the_connection_and_nothing_goes_on(
     await until_statuses(run, ("expired", "failed"))
     assert await threads.call(follow_up_of, run) is None
     assert model_posts(fake) == 1
+
+
+async def test_call_that_is_claimed_again_replaces_its_first_execution(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def execute(execution: Execution) -> None:
+        await asyncio.Event().wait()
+
+    runner = ToolRunner(client=None, threads=None)
+    monkeypatch.setattr(runner, "_execute", execute)
+    first, second = (
+        SimpleNamespace(pk=1, continuation=Continuation(), name=name)
+        for name in ("first", "second")
+    )
+    runner._start(first)
+    _, task = runner._executions[1]
+    await asyncio.sleep(0)
+
+    runner._start(second)
+    await asyncio.wait([task], timeout=10)
+    await asyncio.sleep(0)
+
+    execution, running = runner._executions[1]
+    assert task.cancelled()
+    assert (execution.call.name, running.done()) == ("second", False)
+    running.cancel()
+    await asyncio.wait([running], timeout=10)
+    await asyncio.sleep(0)
+    assert runner._executions == {}
 
 
 @pytest.mark.parametrize(
