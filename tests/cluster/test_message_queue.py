@@ -135,9 +135,10 @@ def test_runner_killed_at_each_step_loses_and_doubles_nothing(
     soon(lambda: not web.value("SELECT count(*) FROM chat_run WHERE finished_at IS NULL"))
     assert asked in PLACES[place]
     assert processes.waiting(web) == 0
-    # A run that the killed runner has just claimed is not sent again: nobody knows whether it was.
+    # A run that the killed runner has just claimed is not sent again: nobody knows whether it was. Its request may
+    # have been under way when the others were counted.
     (last,) = web.rows("SELECT status FROM chat_run ORDER BY id DESC LIMIT 1")
-    assert fake.posts == (asked if last["status"] == "interrupted" else 2)
+    assert fake.posts in ({asked, 2} if last["status"] == "interrupted" else {2})
 
 
 def test_web_process_killed_in_the_form_queues_once(own_cluster: Cluster) -> None:
