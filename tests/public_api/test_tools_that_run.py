@@ -151,6 +151,8 @@ def test_people_approve_while_the_stream_waits(
     assert "tool_call.success" in client.names
 
 
+# It waits for a whole poll.
+@pytest.mark.slow
 def test_stream_ends_if_nothing_continues_the_answer(
     site: ProgramSite, fake: FakeUpstream, host: RemoteHost
 ) -> None:
