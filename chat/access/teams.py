@@ -116,7 +116,7 @@ def get_tool_of_server(user: User, public_id: UUID) -> Tool:
 
 
 def may_sign_in_at(user: User, server: ToolServer) -> bool:
-    """Returns whether the user may have an account at the server: people of its team, and whoever manages it."""
+    """Returns whether the user may have an account at the server: people of its team, and those who manage it."""
     if not user.is_active:
         return False
     if membership_of(user, server.team_id) is not None:

@@ -9,7 +9,7 @@ JsonObject = dict[str, Any]
 LOCKS = {"north": "North lock", "south": "South lock"}
 MOST_PASSENGERS = 50
 KEY = "passage"
-# The server keeps nothing: the client brings it back with the answer.
+# The state of the request: the client sends it back with the answer, so the server stores nothing.
 STATE = "passage:1"
 
 FORM: JsonObject = {

@@ -185,7 +185,7 @@ class InputSource(models.TextChoices):
 
     # The call ended with the request, and is made again with the answer.
     RESULT = "result"
-    # The call was refused until somebody has done something elsewhere, and is made again.
+    # The server refused the call until somebody has opened an address, and it is made again.
     REFUSAL = "refusal"
     # A runner holds the open call.
     OPEN_CALL = "open"

@@ -96,7 +96,7 @@ def _refuse(user: User, question: Question) -> None:
 def _go_on(question: Question, asked: ToolInput) -> None:
     """Lets a runner go on with the call, if it waits for no other answer."""
     call = ToolCall.objects.select_for_update(of=("self",)).get(question=question)
-    # One that holds the open call brings each answer at once.
+    # A runner that holds the open call brings each answer at once.
     publish_after_commit(TOOL_CALLS)
     if call.inputs.filter(status=InputStatus.OPEN).exists():
         return

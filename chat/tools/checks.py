@@ -86,8 +86,8 @@ def requester_of(run: Run) -> User | None:
 
 
 def executor_for(tool: Tool | None, run: Run) -> User | None:
-    """The person whose account a call of the run uses: whoever wrote the message that is answered. In a copy, or after
-    they lost the right to write, it is whoever asked for the answer, or owns the conversation. Nobody for tools without
+    """The person whose account a call of the run uses: the author of the message that is answered. In a copy, or after
+    they lost the right to write, it is the one who asked for the answer, or the owner of the conversation. Nobody for tools without
     accounts."""
     if tool is None or not tool.is_personal:
         return None

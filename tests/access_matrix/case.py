@@ -113,7 +113,7 @@ def tool_server_managers(outcome: Outcome) -> Outcomes:
 
 
 def account_managers(outcome: Outcome, **exceptions: Outcome) -> Outcomes:
-    """Who manages Bob's account; for everyone else there is no such person."""
+    """The people who manage Bob's account; for everyone else there is no such person."""
     return signed_in_only(404, alice=outcome, administrator=outcome) | exceptions
 
 

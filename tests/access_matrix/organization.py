@@ -68,7 +68,7 @@ ORGANIZATION_CASES = [
         for case in changes(verb, owner_only)
     ),
     *(case for verb in ("restore", "erase") for case in changes(verb, alice_only, _trashed)),
-    # What is not in the trash can't be deleted for ever.
+    # A conversation outside of the trash can't be deleted for ever.
     Case(
         "conversations_change",
         signed_in_only(404),

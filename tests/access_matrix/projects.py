@@ -31,7 +31,7 @@ def _project(world: World) -> Values:
 
 
 def _own_project(world: World) -> Values:
-    """Of selected people: of Alice alone."""
+    """A project of selected people: of Alice alone."""
     project = create_project(world.alice, world.team, name="Sources", access="members")
     return {"public_id": project.public_id}
 

@@ -43,7 +43,7 @@ from tests.access_matrix.questions import _open_question, _reply
 
 @dataclass(frozen=True)
 class Relations:
-    """Who takes part in Alice's private conversation, and what each may do: "read", "write" or "manage".
+    """The people who take part in Alice's private conversation, and what each may do: "read", "write" or "manage".
     Who is not named sees nothing."""
 
     label: str

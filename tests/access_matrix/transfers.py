@@ -77,7 +77,7 @@ def _team_choice(world: World) -> Values:
 
 TRANSFER_CASES = [
     *(Case(route, signed_in_only(200)) for route in ("data", "exports", "imports")),
-    # Who has no conversations, or no right to them, is told so.
+    # People without conversations, or without a right to them, are told so.
     Case("export_start", signed_in_only(409, alice=302), "own", method="post", data=_own_as_json),
     Case("export_start", signed_in_only(422, alice=302), "team", method="post", data=_team_as_json),
     Case(

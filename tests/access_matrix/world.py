@@ -57,7 +57,7 @@ def make_world() -> World:
         model_list=[{"id": "demo/model", "label": "Demo model", "detail": {}, "is_typed": False}],
     )
     private = make_thread(alice, team, upstream, Visibility.PRIVATE)
-    # That opens the administration, and nothing else.
+    # The reason opens the pages of the administration, and nothing else.
     give_reason(actors[ADMIN], private.conversation)
     return World(
         team=team,

@@ -177,7 +177,7 @@ def file(rich: Room, alice: User) -> Value:
 
 
 def as_imported(value: Any, key: str = "") -> Any:
-    """What is left of other people: the names of authors, and of people who answered a question. Notes of
+    """The traces of other people that are left: the names of authors, and of people who answered a question. Notes of
     the log have them marked, because they are sentences."""
     if key == "label" and isinstance(value, str):
         return value.replace("Bob declined", "Bob (imported) declined")

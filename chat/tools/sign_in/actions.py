@@ -298,7 +298,7 @@ def _store(user: User, started: ToolSignIn, fresh: Tokens) -> ToolAccount:
 
 
 def _read_tools(user: User, started: ToolSignIn) -> None:
-    """The tools of the server are read with the account of whoever manages it."""
+    """The tools of the server are read with the account of somebody who manages it."""
     server = started.server
     if started.is_for_listing and access.may_manage_tool_servers(user, server.team):
         queue_test(server, user)

@@ -116,7 +116,7 @@ class Process:
     ready: re.Pattern[str]
     # The source that it runs.
     root = ROOT
-    # Whether its libraries are imported before it starts. Not where its memory is measured to the end.
+    # True if its libraries are imported before it starts. Not where its memory is measured to the end.
     is_forked = True
 
     def __init__(self, folder: Path, *, settings: Mapping[str, str] | None = None) -> None:
