@@ -12,13 +12,16 @@ const SAVE_MS = 1000;
 const WRITING_MS = 10000;
 // As in chat/drafts/records.py.
 const MOST_CHARACTERS = 20000;
+// The server answers each of them, while it can be reached.
+const MOST_UNANSWERED = 4;
 const room = document.getElementById("room");
 const field = () => document.querySelector("#composer textarea[data-draft]");
 const place = room?.dataset.room ?? field()?.dataset.draft;
 const STORED = `known-draft:${place}`;
 
-// The version and the text that the server and this tab have agreed on, and when its text was last edited.
-let known = { version: 0, text: "", editedAt: Date.now(), ...JSON.parse(ofTab.get(STORED) ?? "{}") };
+// The version and the text that the server and this tab have agreed on, what the server was told since, which it
+// may have stored without an answer that arrived, and when the text was last edited.
+let known = { version: 0, text: "", unanswered: [], editedAt: Date.now(), ...JSON.parse(ofTab.get(STORED) ?? "{}") };
 // What the server was told last, which it may not have stored yet.
 let told = { number: 0, text: known.text };
 let isOnStream = false;
@@ -29,7 +32,8 @@ let offered = "";
 
 function know(change) {
   known = { ...known, ...change };
-  ofTab.set(STORED, known.version || known.text ? JSON.stringify(known) : null);
+  const isWorthKeeping = known.version || known.text || known.unanswered.length;
+  ofTab.set(STORED, isWorthKeeping ? JSON.stringify(known) : null);
 }
 
 /* --- saving --- */
@@ -45,6 +49,7 @@ function save() {
   if (!say || !isConnected || room?.dataset.isGone || text === undefined) return;
   if (text === told.text || text.length > MOST_CHARACTERS) return;
   told = { number: told.number + 1, text };
+  know({ unanswered: [...known.unanswered, text].slice(-MOST_UNANSWERED) });
   if (isOnStream) post(text);
   else say({ version: known.version, text, number: told.number });
 }
@@ -84,7 +89,7 @@ listen(AFTER_REQUEST, ({ ctx }, { target }) => {
 /* --- what the server says: that it has stored a text, or that there is another one --- */
 function take({ version, text, saved, age }) {
   if (text !== undefined) meet({ version, text, age });
-  else if (saved === told.number) know({ version, text: told.text });
+  else if (saved === told.number) know({ version, text: told.text, unanswered: [] });
   else know({ version });
 }
 
@@ -95,9 +100,12 @@ function meet({ version, text, age }) {
   const isFocused = document.activeElement === area && document.hasFocus() && local !== "";
   const isWriting = isFocused && performance.now() - typedAt < WRITING_MS;
   const isNewer = isUnchanged || age < Date.now() - known.editedAt;
-  know({ version, text });
+  const isFromHere = known.unanswered.includes(text);
+  know({ version, text, unanswered: [] });
   told = { ...told, text };
   if (!area || local === text) return;
+  // What this tab said before, and has edited or sent since.
+  if (isFromHere) return save();
   // The composer has the focus also where nobody is.
   if (isUnchanged && !isWriting) return put(text);
   // Sent or removed elsewhere: what was written here since is a draft of its own.

@@ -97,6 +97,40 @@ def test_draft_of_a_new_conversation_goes_when_it_is_sent(
     expect(alice.composer).to_have_value("")
 
 
+def test_draft_whose_storing_was_not_heard_goes_when_it_is_sent(
+    site: BrowserSite, tab: OpenTab, run: UUID
+) -> None:
+    site.fake.script(streams.telling("Yes."))
+    alice = tab("Alice", site.room(run)).until_ended().until_live()
+    drafts = "SELECT text FROM chat_draft"
+
+    alice.page.evaluate("() => { window.heldDrafts = []; }")
+    alice.composer.fill("Once only")
+    alice.page.wait_for_function("() => window.heldDrafts.length")
+    assert site.rows(drafts) == [{"text": "Once only"}]
+    # The connection breaks. The next one tells of the draft after the message has been accepted.
+    alice.page.evaluate("() => { window.heldPosts = []; }")
+    alice.composer.press("Enter")
+    alice.page.wait_for_function("() => window.heldPosts.length")
+    alice.page.evaluate("() => { window.heldPosts = null; }")
+    alice.close_sockets()
+    expect(alice.composer).to_have_value("")
+    alice.page.wait_for_function(RELEASE_DRAFT)
+
+    alice.until(lambda: site.rows(drafts) == [], "deleted")
+    expect(alice.composer).to_have_value("")
+
+
+# The news of a draft with its text, as soon as it is there.
+RELEASE_DRAFT = """() => {
+  const data = window.heldDrafts.find(each => JSON.parse(each).text);
+  if (!data) return false;
+  window.heldDrafts = null;
+  window.openSockets.at(-1).dispatchEvent(new MessageEvent("message", { data }));
+  return true;
+}"""
+
+
 def test_newer_draft_wins_and_the_other_is_offered(
     site: BrowserSite, tab: OpenTab, phone: Page, run: UUID
 ) -> None:

@@ -20,18 +20,21 @@ VIOLATION = "policy violation:"
 WATCH_POLICY = f"""addEventListener("securitypolicyviolation", event => console.error(
   "{VIOLATION}", event.violatedDirective, event.blockedURI, event.sourceFile, event.sample));"""
 
-# A test may keep back the forms that a page posts over its websocket, or the answers to them.
+# A test may keep back the forms that a page posts over its websocket, the answers to them, or news of drafts.
 KEEP_SOCKETS = """window.openSockets = [];
 window.heldPosts = null;
 window.heldAnswers = null;
+window.heldDrafts = null;
 window.WebSocket = class extends WebSocket {
   constructor(...parameters) {
     super(...parameters);
     window.openSockets.push(this);
     this.addEventListener("message", event => {
-      if (!window.heldAnswers || !event.data.startsWith('{"answer"')) return;
+      const held = event.data.startsWith('{"answer"') ? window.heldAnswers
+        : event.data.startsWith('{"channel":"draft"') ? window.heldDrafts : null;
+      if (!held) return;
       event.stopImmediatePropagation();
-      window.heldAnswers.push(event.data);
+      held.push(event.data);
     });
   }
   send(data) {
