@@ -151,6 +151,25 @@ def test_reader_who_chose_a_version_is_told_nothing(as_bob: Client, room: Room) 
     assert "edited this message" not in patches.response.content.decode()
 
 
+def test_own_choice_stays_one_when_the_branch_above_it_is_kept(as_bob: Client, room: Room) -> None:
+    first = room.turn("First")
+    chosen = room.turn("Chosen", first)
+    room.turn("Newer", first)
+    as_bob.post(url_of("message_show", chosen.parent))
+    headers = room.position(chosen)
+    room.turn("Beside all of it")
+
+    patches = room.changes(as_bob, headers)
+
+    assert patches.turns == []
+    source = room.source(as_bob)
+    # The first message is kept; below it stands what Bob has chosen.
+    assert source.count("edited this message") == 1
+    assert room.page(as_bob).xpath("//article/@data-turn") == ids_of(
+        first.parent, first, chosen.parent, chosen
+    )
+
+
 def test_branch_is_kept_for_who_reads_it_alone(
     as_alice: Client, as_bob: Client, room: Room
 ) -> None:

@@ -264,7 +264,7 @@ def choose_branch(user: User, message: Message) -> None:
 
 def choose_path(user: User, message: Message, *, is_kept: bool = False) -> None:
     """Selects the branch with ``message`` for this person. Nothing is written if it is the default,
-    the newest. ``is_kept``: as in `BranchChoice`."""
+    the newest. ``is_kept``: as in `BranchChoice`; what the person has chosen on it stays their choice."""
     rows = Message.objects.filter(conversation=message.conversation_id)
     messages = {row.pk: row for row in rows.only("id", "parent_id", "conversation_id")}
     chosen = dict(
@@ -276,6 +276,9 @@ def choose_path(user: User, message: Message, *, is_kept: bool = False) -> None:
     siblings = children_by_parent(messages.values())
     with transaction.atomic():
         for each in path_to(message, messages):
+            is_chosen = chosen.get(each.parent_id) == each.pk
+            if is_kept and is_chosen:
+                continue
             if each.pk not in seen and len(siblings[each.parent_id]) > 1:
                 BranchChoice.objects.update_or_create(
                     user=user,
