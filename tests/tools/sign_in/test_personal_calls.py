@@ -39,11 +39,12 @@ from chat.models import (
 )
 from chat.questions import actions as questions
 from chat.questions import input_actions
+from chat.questions.actions import NOT_CONNECTED
 from chat.questions.asking import ask_people
 from chat.questions.card_reading import cards_by_run
 from chat.runs.resume import read_inputs
 from chat.tools import calls, claims, endings, servers
-from chat.tools.checks import NOT_CONNECTED, decide_now, executor_for
+from chat.tools.checks import decide_now, executor_for
 from chat.tools.definitions import tool_digest
 from chat.tools.kinds import (
     AskedInput,
