@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import msgspec
 from django.core.exceptions import ImproperlyConfigured
 
 # Renamed settings (new name: old name). The old name is read for one more version.
@@ -132,6 +133,30 @@ def json_object(name: str) -> dict[str, object]:
     if not isinstance(found, dict):
         raise ImproperlyConfigured(f"{name} must be a JSON object")
     return found
+
+
+class _Command(msgspec.Struct, forbid_unknown_fields=True):
+    command: str
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+
+
+_COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def command_lines(name: str) -> dict[str, tuple[tuple[str, ...], dict[str, str]]]:
+    """For each name in a JSON object a program with its arguments, and what is added to its environment. Errors don't
+    quote it, because it may contain a key."""
+    try:
+        found = msgspec.convert(json_object(name), dict[str, _Command])
+    except msgspec.ValidationError:
+        found = None
+    if found is None or not all(map(_COMMAND_NAME.fullmatch, found)):
+        raise ImproperlyConfigured(
+            f'{name} must be like {{"files": {{"command": "npx", "args": ["…"], "env": {{}}}}}}: '
+            "names of letters, digits, dots and hyphens, and no other members"
+        )
+    return {key: ((each.command, *each.args), each.env) for key, each in found.items()}
 
 
 def _user() -> str:

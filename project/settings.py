@@ -501,6 +501,8 @@ TOOL_CALLS = int(env.number("TOOL_CALLS", 100, at_least=1))
 TOOLS_IN_REQUEST = int(env.number("TOOLS_IN_REQUEST", 40, at_least=0))
 # True if owners and admins of teams may add servers of tools, and HTTP tools. Otherwise administrators do.
 TEAM_TOOL_SERVERS = env.flag("TEAM_TOOL_SERVERS", False)
+# Commands that speak MCP over their standard input and output. Runners start them, for administrators' tool servers.
+TOOL_COMMANDS = env.command_lines("TOOL_COMMANDS")
 # How long the claim of a question keeps others from answering it.
 CLAIM_SECONDS = env.number("CLAIM_SECONDS", 120, at_least=1, at_most=_DAY_SECONDS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django import forms
@@ -78,7 +79,14 @@ class ToolServerForm(forms.Form):
         label=gettext_lazy("Remove the stored headers"), required=False
     )
 
-    def __init__(self, data: Any = None, *, server: ToolServer | None = None) -> None:
+    def __init__(
+        self,
+        data: Any = None,
+        *,
+        server: ToolServer | None = None,
+        commands: Collection[str] = (),
+    ) -> None:
+        """``commands``: the names of those that the person may use."""
         initial = (
             {
                 "name": server.name,
@@ -97,6 +105,12 @@ class ToolServerForm(forms.Form):
                 "The stored headers are encrypted and never shown. Leave this empty to keep them; what you enter "
                 "replaces all of them."
             )
+        if commands:
+            text = gettext(
+                "Or a command of this installation, as command:name. There is: %(names)s."
+            )
+            field = self.fields["address"]
+            field.help_text = f"{field.help_text} {text % {'names': ', '.join(sorted(commands))}}"
         if server is not None and server.is_demo:
             self.fields["address"].disabled = True
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from django.utils.translation import gettext
 
 from chat.core.errors import ActionRefused
+from chat.tools.command_lines import check_command, is_command
 
 ADDRESS_LENGTH = 500
 MOST_HEADERS = 20
@@ -32,6 +33,8 @@ def check_address(text: str) -> str:
     """The address as it is stored. It is used as it stands: nothing in it is a placeholder. Raises
     ``ActionRefused`` with the reason."""
     text = text.strip()
+    if is_command(text):
+        return check_command(text)
     if len(text) > ADDRESS_LENGTH:
         words = gettext("The address can have up to %(limit)d characters.")
         raise ActionRefused(words % {"limit": ADDRESS_LENGTH})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -54,7 +56,7 @@ def tool_servers(request: HttpRequest) -> HttpResponse:
 @sensitive_variables("form")
 def tool_server_add(request: HttpRequest, team_id: UUID) -> HttpResponse:
     team = access.get_team_of_tool_servers(request.user, team_id)
-    form = ToolServerForm(request.POST or None)
+    form = ToolServerForm(request.POST or None, commands=_commands_for(request))
     if form.is_valid():
         try:
             server = actions.add_server(
@@ -103,7 +105,7 @@ def _has_people(server: ToolServer) -> bool:
 @sensitive_variables("form")
 def tool_server_settings(request: HttpRequest, public_id: UUID) -> HttpResponse:
     server = access.get_tool_server(request.user, public_id)
-    form = ToolServerForm(request.POST or None, server=server)
+    form = ToolServerForm(request.POST or None, server=server, commands=_commands_for(request))
     if form.is_valid():
         try:
             are_dropped = actions.change_server(
@@ -120,6 +122,10 @@ def tool_server_settings(request: HttpRequest, public_id: UUID) -> HttpResponse:
             _say_changed(request, server, are_dropped=are_dropped)
             return redirect("tool_server", server.public_id)
     return _form_page(request, form, server.team, server)
+
+
+def _commands_for(request: HttpRequest) -> Collection[str]:
+    return settings.TOOL_COMMANDS.keys() if actions.may_use_commands(request.user) else ()
 
 
 def _say_changed(request: HttpRequest, server: ToolServer, *, are_dropped: bool) -> None:

@@ -28,6 +28,7 @@ from chat.models import (
     ToolServer,
     User,
 )
+from chat.tools.command_lines import is_command
 from chat.tools.definitions import rule_and_digest, stored_definition, withdraw_allowances
 from chat.tools.mcp.listing import digest_of
 from chat.tools.server_headers import check_address
@@ -54,7 +55,7 @@ def add_server(
 ) -> ToolServer:
     """Adds a server and queues its test. With ``signs_in_people`` each person uses an account of their own, and there are
     no headers. Raises ``ActionRefused``."""
-    name, address = _checked_name(name), check_address(address)
+    name, address = _checked_name(name), _checked_address(user, address)
     server = ToolServer(
         team=team, name=name, address=address, created_by=user, is_demo=is_demo, **_fresh_test()
     )
@@ -83,7 +84,7 @@ def change_server(
     """Changes a server and queues its test; without ``headers`` the stored ones are kept. With another address its
     tools are off until somebody has seen them again, and the stored headers and the accounts of people, which belong to
     the old one, are removed: whether headers were is returned. Raises ``ActionRefused``."""
-    name, address = _checked_name(name), check_address(address)
+    name, address = _checked_name(name), _checked_address(user, address, stored=server.address)
     with storage_errors(), _only_one_called(name), transaction.atomic():
         stored = ToolServer.objects.select_for_update().filter(pk=server.pk).first()
         if stored is None:
@@ -137,7 +138,9 @@ def set_enabled(user: User, server: ToolServer, *, is_enabled: bool) -> None:
 def _set_credentials(
     server: ToolServer, headers: Mapping[str, str], *, signs_in_people: bool
 ) -> None:
-    """Sets the one credential that a server has (not saved)."""
+    """Sets the one credential that a server has (not saved). Raises ``ActionRefused``."""
+    if is_command(server.address) and (headers or signs_in_people):
+        raise ActionRefused(gettext("A command has no headers and no sign-in."))
     server.set_headers({} if signs_in_people else headers)
     if signs_in_people:
         server.credentials = ToolCredentials.PERSON
@@ -247,6 +250,18 @@ def _checked_name(text: str) -> str:
     except ValidationError as error:
         raise ActionRefused(str(error.messages[0])) from None
     return name
+
+
+def may_use_commands(user: User) -> bool:
+    """Commands run with the rights of the runner: only administrators choose them, whoever manages the team's servers."""
+    return user.is_staff
+
+
+def _checked_address(user: User | None, address: str, *, stored: str = "") -> str:
+    address = check_address(address)
+    if is_command(address) and address != stored and not (user and may_use_commands(user)):
+        raise ActionRefused(gettext("Only administrators can use a command of this installation."))
+    return address
 
 
 @contextmanager

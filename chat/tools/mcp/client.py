@@ -13,6 +13,7 @@ from mcp.client.session import ClientRequestContext, ElicitationFnT
 from mcp.shared.exceptions import MCPError
 from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
+from chat.tools.command_lines import is_command
 from chat.tools.kinds import CallFailed, CallOutput, CallRequest, InputNeeded, InputReply
 from chat.tools.mcp.connection import cause_of, connect
 from chat.tools.mcp.elicitation import (
@@ -93,7 +94,8 @@ async def call(request: CallRequest) -> CallOutput | InputNeeded:
             endpoint,
             traffic,
             on_elicitation=_asker(request),
-            extensions=[TASKS],
+            # A process that ends with the connection leaves no task behind.
+            extensions=[] if is_command(endpoint.url) else [TASKS],
         ) as connection:
             result = await _call_until_done(connection, request, traffic)
         if not isinstance(result, CreatedTask):

@@ -8,12 +8,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import mcp_types as types
+from mcp.client._transport import Transport
 from mcp.client.client import Client as Connection
 from mcp.client.extension import ClientExtension
 from mcp.client.session import ElicitationFnT
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import LATEST_MODERN_VERSION
 
+from chat.tools.command_lines import is_command
+from chat.tools.mcp.command import command_streams
 from chat.tools.mcp.transport import Endpoint, GuardedTransport, Traffic, open_client
 from chat.upstreams.client import Client
 
@@ -33,11 +36,7 @@ async def connect(
 ) -> AsyncIterator[Connection]:
     """Abilities that are not given here are not declared to the server: sampling, roots and logging never are. ``is_modern``: the
     server is known to speak the version without sessions, so nothing is negotiated."""
-    transport = GuardedTransport(client, endpoint, traffic)
-    async with open_client(transport) as http:
-        streams = streamable_http_client(
-            endpoint.url, http_client=http, max_sse_event_size=endpoint.most_bytes
-        )
+    async with _transport(client, endpoint, traffic) as streams:
         options: dict[str, Any] = {"mode": LATEST_MODERN_VERSION} if is_modern else {}
         connection = Connection(
             streams,
@@ -50,6 +49,19 @@ async def connect(
         )
         async with _within(CONNECT_SECONDS, connection):
             yield connection
+
+
+@asynccontextmanager
+async def _transport(
+    client: Client, endpoint: Endpoint, traffic: Traffic
+) -> AsyncIterator[Transport]:
+    if is_command(endpoint.url):
+        yield command_streams(endpoint, traffic)
+        return
+    async with open_client(GuardedTransport(client, endpoint, traffic)) as http:
+        yield streamable_http_client(
+            endpoint.url, http_client=http, max_sse_event_size=endpoint.most_bytes
+        )
 
 
 @asynccontextmanager
