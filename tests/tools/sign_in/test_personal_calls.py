@@ -700,7 +700,7 @@ def test_words_in_the_middle_of_a_private_call_are_for_its_person(
         assert f"/q/{call.question.public_id}/input/" in card(client, alice, run)
         his = card(client, bob, run)
         assert f"/q/{call.question.public_id}/input/" not in his
-        assert "Waiting for Alice’s decision" in his
+        assert "Waiting for Alice’s answer" in his
         check_nobody_else_reads(client, run, bob)
     with subtests.test("who answers"):
         assert [input_actions.may_answer(each, call) for each in (alice, bob)] == [True, False]
