@@ -9,17 +9,15 @@ from functools import partial
 from django.http import HttpRequest, HttpResponse
 
 from chat import access
-from chat.conversations import page
 from chat.conversations.page_parts import PageCard
 from chat.core.errors import ActionRefused, InvalidForm
 from chat.core.text import as_uuid
 from chat.models import ToolCall
 from chat.questions import input_actions
 from chat.questions.input_forms import InputForm
-from chat.questions.replies import accepted_reply
+from chat.questions.replies import accepted_reply, refused_reply
 from chat.questions.tool_call_cards import ToolCallCard
 from chat.web.decorators import post_action
-from chat.web.responses import refusal_patch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,22 +38,11 @@ class RefusedInput:
 
 
 def refuse_on_card(request: HttpRequest, call: ToolCall, refusal: ActionRefused) -> HttpResponse:
-    """Shows a refusal on the card; without scripts the whole page again, with what was typed."""
-    question = call.question
-    if request.htmx:
-        place = f"ask-note-{question.public_id.hex}"
-        return refusal_patch(request, str(refusal), status=refusal.status, place=place)
     form = refusal.form if isinstance(refusal, InvalidForm) else None
-    return page.room_page(
-        request,
-        question.conversation,
-        status=refusal.status,
-        amend=RefusedInput(
-            call=call,
-            refusal=str(refusal),
-            form=form if isinstance(form, InputForm) else None,
-        ),
+    refused = RefusedInput(
+        call=call, refusal=str(refusal), form=form if isinstance(form, InputForm) else None
     )
+    return refused_reply(request, call.question, refusal, refused)
 
 
 @post_action(partial(access.get_tool_call, for_write=True), refuse_on_card)

@@ -18,9 +18,8 @@ from chat.models import Question, QuestionKind, Run, User
 from chat.questions import actions
 from chat.questions.forms import FORMS, AnswerForm, ReasonForm, ReplyForm, ResultForm
 from chat.questions.question_cards import QuestionCard
-from chat.questions.replies import accepted_reply, is_in_inbox
+from chat.questions.replies import accepted_reply, is_in_inbox, refused_reply
 from chat.web.decorators import post_action
-from chat.web.responses import refusal_patch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,21 +42,13 @@ class RefusedForm:
 def refuse_on_card(
     request: HttpRequest, question: Question, refusal: ActionRefused
 ) -> HttpResponse:
-    """Shows a refusal on the card; without scripts the whole page again, with what was typed."""
-    if request.htmx:
-        place = f"ask-note-{question.public_id.hex}"
-        return refusal_patch(request, str(refusal), status=refusal.status, place=place)
     form = refusal.form if isinstance(refusal, InvalidForm) else None
-    return page.room_page(
-        request,
-        question.conversation,
-        status=refusal.status,
-        amend=RefusedForm(
-            question=question,
-            refusal=str(refusal),
-            form=form if isinstance(form, ReplyForm) else None,
-        ),
+    refused = RefusedForm(
+        question=question,
+        refusal=str(refusal),
+        form=form if isinstance(form, ReplyForm) else None,
     )
+    return refused_reply(request, question, refusal, refused)
 
 
 def refuse_beside_rest(request: HttpRequest, run: Run, refusal: ActionRefused) -> HttpResponse:

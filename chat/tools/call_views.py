@@ -14,13 +14,12 @@ from chat.conversations import page
 from chat.conversations.page_parts import PageCard
 from chat.core.errors import ActionRefused, InvalidForm
 from chat.models import Conversation, Question, Tool, ToolCall
-from chat.questions.replies import accepted_reply
+from chat.questions.replies import accepted_reply, refused_reply
 from chat.questions.tool_call_cards import ToolCallCard
 from chat.tools import calls
 from chat.tools.call_forms import ApproveForm, CallResultForm, ChosenToolForm, RefuseForm
 from chat.web.decorators import post_action
 from chat.web.forms import Sentences
-from chat.web.responses import refusal_patch
 
 Form = TypeVar("Form", bound=Sentences)
 
@@ -41,21 +40,9 @@ class RefusedCall:
 
 
 def refuse_on_card(request: HttpRequest, call: ToolCall, refusal: ActionRefused) -> HttpResponse:
-    """Shows a refusal on the card; without scripts the whole page again, with what was typed."""
-    question = call.question
-    if request.htmx:
-        place = f"ask-note-{question.public_id.hex}"
-        return refusal_patch(request, str(refusal), status=refusal.status, place=place)
-    return page.room_page(
-        request,
-        question.conversation,
-        status=refusal.status,
-        amend=RefusedCall(
-            question=question,
-            refusal=str(refusal),
-            typed=request.POST.get("arguments", ""),
-        ),
-    )
+    typed = request.POST.get("arguments", "")
+    refused = RefusedCall(question=call.question, refusal=str(refusal), typed=typed)
+    return refused_reply(request, call.question, refusal, refused)
 
 
 call_action = post_action(partial(access.get_tool_call, for_write=True), refuse_on_card)

@@ -174,7 +174,7 @@ def go_on_without(user: User, call: ToolCall) -> Run | None:
 def _check_connected(call: ToolCall) -> None:
     """Without the account the call would only ask again."""
     if call.tool is not None and not checks.is_connected(call.tool, call.executor):
-        raise ActionRefused(gettext(checks.NOT_CONNECTED))
+        raise ActionRefused(gettext(questions.NOT_CONNECTED))
 
 
 def _decide(user: User, call: ToolCall, is_allowed: bool, keeps_private: bool | None) -> None:

@@ -217,7 +217,7 @@ def _account_of(call: ToolCall) -> int | None:
         return None
     account = account_for_call(call.executor, tool.server)
     if account is None:
-        raise CallFailed(checks.NOT_CONNECTED)
+        raise CallFailed(questions.NOT_CONNECTED)
     return account.pk
 
 

@@ -41,7 +41,7 @@ from chat.tools.call_rows import (
     read_call,
     withdraw_input,
 )
-from chat.tools.checks import NOT_CONNECTED, is_private_to
+from chat.tools.checks import is_private_to
 from chat.tools.inputs import TooOften, store_inputs
 from chat.tools.kinds import CallFailed, CallOutput, InputNeeded, NeedsSignIn, OutputFile
 from chat.tools.mcp.listing import clean_json
@@ -245,7 +245,7 @@ def _ask_to_sign_in(pk: int, claim: UUID) -> bool:
             claim=None,
             runner=None,
             sent_at=None,
-            error=NOT_CONNECTED,
+            error=questions.NOT_CONNECTED,
         )
         if asked:
             questions.reopen_running(call.question)

@@ -6,19 +6,18 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
 from django.conf import settings
-from django.utils import timezone
 from django.utils.translation import gettext_noop
 
 from chat.core.errors import StorageBusy, StorageFull, is_database_unavailable
 from chat.core.threads import DatabaseThreads
 from chat.runs.runner import PeriodicTask
 from chat.runs.tool_calls import TOOL_CALLS
-from chat.tools import claims, endings, inputs, left_tasks, open_replies
+from chat.tools import claims, endings, left_tasks
+from chat.tools.asked_people import AskedPeople
 from chat.tools.claims import ClaimedCall
 from chat.tools.execution import Execution
 from chat.tools.kinds import (
@@ -71,6 +70,11 @@ class ToolRunner:
         self._watch: asyncio.TimerHandle | None = None
         self._executions: dict[int, tuple[Execution, asyncio.Task[None]]] = {}
         self._canceler = TaskCanceler(client, threads, self._tokens)
+        self._asked_people = AskedPeople(
+            threads,
+            executions=lambda: [each for each, _ in self._executions.values()],
+            wake=lambda: self._wake(),
+        )
         self._is_draining = False
 
     def attach(self, identity: Callable[[], UUID], wake: Callable[[], None]) -> None:
@@ -83,7 +87,7 @@ class ToolRunner:
         if not self._executions and not await self._threads.call(claims.has_work):
             return
         await self._drop_stopped()
-        await self._bring_answers()
+        await self._asked_people.bring_answers()
         await self._show_progress()
         if not self._is_draining:
             await self._canceler.start_due()
@@ -149,21 +153,6 @@ class ToolRunner:
                 # The next round does it again, should the task still be there.
                 self._executions[pk][1].cancel()
 
-    async def _bring_answers(self) -> None:
-        """Gives open calls what people have answered."""
-        waiting = {
-            row: reply
-            for each, _ in self._executions.values()
-            for row, reply in each.waiting.items()
-        }
-        if not waiting:
-            return
-        for row, reply in (
-            await self._threads.call(open_replies.replies_to, list(waiting))
-        ).items():
-            if not waiting[row].done():
-                waiting[row].set_result(reply)
-
     async def _show_progress(self) -> None:
         for execution, _ in list(self._executions.values()):
             if execution.is_progress_new:
@@ -223,7 +212,7 @@ class ToolRunner:
             return await self._store_task(call, task)
 
         async def ask(asked: AskedInput) -> InputReply:
-            return await self._ask(execution, asked)
+            return await self._asked_people.ask(execution, asked)
 
         return CallRequest(
             kind=call.kind,
@@ -249,46 +238,6 @@ class ToolRunner:
                     raise
                 logger.warning("tool_task.unstored call=%d error=%s", call.pk, type(error).__name__)
             await asyncio.sleep(AGAIN_SECONDS)
-
-    async def _ask(self, execution: Execution, asked: AskedInput) -> InputReply:
-        """Waits for the answer of a person, while the call is open. Nobody answers in time: that is a dismissal, and
-        so is a request too many, by this call or by all that wait."""
-        call, seconds = execution.call, execution.input_seconds_left()
-        execution.asked += 1
-        if execution.asked > inputs.MOST_ROUNDS or seconds <= 0 or not self._may_wait(execution):
-            return InputReply(action="cancel")
-        expires_at = timezone.now() + timedelta(seconds=seconds)
-        execution.pause()
-        row: int | None = None
-        try:
-            row = await self._threads.call(
-                inputs.open_input, call.pk, call.claim, asked, expires_at
-            )
-            if row is None:
-                return InputReply(action="cancel")
-            reply = execution.waiting[row] = asyncio.get_running_loop().create_future()
-            self._wake()
-            await asyncio.wait([reply], timeout=seconds)
-            if not reply.done():
-                await self._threads.call(inputs.expire_input, call.pk, call.claim, row)
-                # Somebody may have answered at the last moment.
-                found = await self._threads.call(open_replies.replies_to, [row])
-                return found.get(row, InputReply(action="cancel"))
-            return reply.result()
-        finally:
-            if row is not None:
-                execution.waiting.pop(row, None)
-            execution.resume()
-
-    def _may_wait(self, execution: Execution) -> bool:
-        """Returns whether one more call may wait for people: it keeps its place from calls that could run."""
-        waiting = [each for each, _ in self._executions.values() if each.waits]
-        if execution in waiting:
-            return True
-        person = execution.call.person
-        of_person = [each for each in waiting if person and each.call.person == person]
-        most = max(1, int(settings.TOOL_CALLS_PER_RUNNER) // 2)
-        return len(waiting) < most and len(of_person) < max(1, most // 4)
 
     async def _call_signed_in(
         self, execution: Execution, executor: Executor, request: CallRequest, account: int

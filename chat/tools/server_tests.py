@@ -49,7 +49,7 @@ HEADERS_UNREADABLE = gettext_noop(
 )
 
 NO_ACCOUNT = gettext_noop(
-    "Connect your account at this server: its tools are read with the account of whoever tests it."
+    "Connect your account at this server. Its tools are read with the account of the person who tests it."
 )
 BROKEN = gettext_noop("The test failed because of an error in Tributary.")
 

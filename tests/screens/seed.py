@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 
+from tests.screens import tool_seed
+
 LATE_TITLES = (
     ("River levels of October", 1),
     ("Reply to the port authority", 1),
@@ -21,12 +23,12 @@ LATE_TITLES = (
 )
 
 
-def main(fake_url: str) -> None:
+def main(fake_url: str, sign_in_url: str) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     import django
 
     django.setup()
-    links: dict[str, str] = {}
+    links = {"sign-in": sign_in_url}
     failed = []
     steps: tuple[Callable[[dict[str, str], str], None], ...] = (
         add_people,
@@ -44,7 +46,9 @@ def main(fake_url: str) -> None:
         fork,
         fill_inbox,
         change_things,
-        call_tools,
+        tool_seed.call_tools,
+        tool_seed.sign_in_at_tool_servers,
+        tool_seed.search_the_web,
     )
     for step in steps:
         try:
@@ -240,71 +244,6 @@ def describe_tools(links: dict[str, str], fake_url: str) -> None:
     Tool.objects.filter(name="send_reminder").update(
         description="Sends a reminder for one invoice to its customer."
     )
-
-
-def call_tools(links: dict[str, str], fake_url: str) -> None:
-    """HTTP tools, and conversations whose answers wait for calls of them in each state."""
-    from django.utils import timezone
-
-    from chat.models import CallStatus, Conversation, Question, Team, Upstream, User, Visibility
-    from tests.support import tool_calls
-    from tests.support.rooms import Room
-
-    river = Team.objects.get(name="River")
-    alice, bob = (User.objects.get(name=name) for name in ("Alice", "Bob"))
-    schema = {
-        "type": "object",
-        "properties": {
-            "room": {"type": "string", "description": "The room’s name"},
-            "hours": {"type": "integer", "description": "How long"},
-            "purpose": {"type": "string"},
-        },
-        "required": ["room", "hours"],
-    }
-    book = tool_calls.http_tool(river, "reserve_room", schema=schema)
-    level = tool_calls.http_tool(river, "gauge_level", is_read_only=True, rule="auto")
-    tool_calls.http_tool(river, "close_lock", is_destructive=True, rule="off")
-    links["http-tool"] = f"/people/tools/{book.public_id}/"
-    links["add-tool"] = f"/people/tools/add/{river.public_id}/"
-    sent = {"claimed_at": timezone.now(), "sent_at": timezone.now()}
-    over = {**sent, "finished_at": timezone.now() + timedelta(seconds=2.4)}
-    booking = {"room": "Elbe", "hours": 2, "purpose": "Lock keepers\nPlan for the new gauge"}
-    progress = {"progress": 2, "total": 5, "message": "Asking the gauge at Koblenz"}
-    states = {
-        "call-approval": [(CallStatus.APPROVAL, book, {})],
-        "call-running": [
-            (CallStatus.RUNNING, level, {**sent, "progress": progress}),
-            (CallStatus.RUNNING, book, {**sent, "approved_by": bob}),
-        ],
-        "call-unknown": [(CallStatus.UNKNOWN, book, {**sent, "approved_by": bob})],
-        "call-over": [
-            (CallStatus.DONE, level, over),
-            (CallStatus.DONE, book, {**over, "approved_by": bob, "arguments": {"room": "Oder"}}),
-            (CallStatus.FAILED, level, {**over, "error": "The server didn’t answer in time."}),
-            (CallStatus.REFUSED, book, {}),
-        ],
-    }
-    for name, calls in states.items():
-        conversation = Conversation.objects.create(
-            team=river, owner=alice, title="A room for Tuesday", visibility=Visibility.TEAM
-        )
-        conversation.tools.add(book, level)
-        run = Room(conversation, Upstream.objects.order_by("pk").first()).ask(
-            "Book a room for the lock keepers on Tuesday."
-        )
-        asked = [tool_calls.item(tool.name, **booking) for _, tool, _ in calls]
-        for question, (status, tool, values) in zip(
-            tool_calls.end_waiting(run, *asked), calls, strict=True
-        ):
-            tool_calls.put_call(question, tool, status, **values)
-            Question.objects.filter(pk=question.pk, status="declined").update(
-                answered_by=bob, answered_at=timezone.now(), answer={"reason": "Not on Tuesday."}
-            )
-            Question.objects.filter(pk=question.pk, status="answered").update(
-                answered_at=timezone.now(), answer={"output": '{"booking": 4711, "room": "Oder"}'}
-            )
-        links[name] = f"/c/{conversation.public_id}/"
-        links[f"{name}-run"] = f"/r/{run.public_id}/details/"
 
 
 def add_servers(links: dict[str, str], fake_url: str) -> None:
@@ -553,4 +492,4 @@ def change_things(links: dict[str, str], fake_url: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

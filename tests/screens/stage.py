@@ -22,6 +22,7 @@ from tests.support.browser.scenes import SPEED, Scene, SceneSite
 from tests.support.processes.seeded import seeded_once
 from tests.support.processes.site import ROOT, Site, environment, soon
 from tests.support.upstream.fake import FakeUpstream
+from tests.tools.sign_in.oauth_server import oauth_server
 
 # Things that an answer made: its conversation, the kind of record, the page.
 KEPT = {
@@ -51,8 +52,9 @@ class Made:
 
 
 class Stage:
-    def __init__(self, site: SceneSite, setup_site: Callable[[], str]) -> None:
+    def __init__(self, site: SceneSite, setup_site: Callable[[], str], sign_in_url: str) -> None:
         self.site = site
+        self._sign_in_url = sign_in_url
         self.failed_steps: list[str] = []
         self._links: dict[str, str] = {}
         self._setup_site = setup_site
@@ -71,7 +73,7 @@ class Stage:
         """Before the site starts: what its people have done so far."""
         self.site.furnish()
         made = subprocess.run(
-            [sys.executable, "-m", "tests.screens.seed", self.site.fake.url],
+            [sys.executable, "-m", "tests.screens.seed", self.site.fake.url, self._sign_in_url],
             cwd=ROOT,
             env=environment(self.site.folder),
             check=True,
@@ -279,7 +281,8 @@ def open_stage() -> Iterator[Stage]:
             stack.callback(fresh.close)
             return setup_link(fresh)
 
-        stage = Stage(site, open_setup_site)
+        sign_in = stack.enter_context(oauth_server())
+        stage = Stage(site, open_setup_site, sign_in.mcp)
         stage.furnish()
         site.start()
         stage.test_servers()

@@ -256,6 +256,9 @@ open_event = press("#recorder li > details > summary", "main li[id^=e] summary")
 open_inbox_line = press(".inbox-line > summary")
 open_person_actions = press("main tbody .menu > summary")
 open_invitation_form = follow("main a[href*=invite]", then="main form.form")
+begin_tool_sign_in = press("main form[action*='connect'] .button", then="main a[rel=noreferrer]")
+enter_client_id = press("main form[action$='/client/'] .button", then="main [name=client_id]")
+send_form = press("main form.form .button-primary", then="main .field-error")
 open_key_help = follow("[data-keys]", then="dialog[open]")
 
 

@@ -28,6 +28,7 @@ OF_QUESTION: dict[str, str] = {
     CallStatus.UNKNOWN: QuestionStatus.OPEN,
     CallStatus.QUEUED: QuestionStatus.RUNNING,
     CallStatus.RUNNING: QuestionStatus.RUNNING,
+    CallStatus.INPUT: QuestionStatus.OPEN,
     CallStatus.DONE: QuestionStatus.ANSWERED,
     CallStatus.FAILED: QuestionStatus.ANSWERED,
     CallStatus.REFUSED: QuestionStatus.DECLINED,

@@ -194,7 +194,7 @@ def test_answer_to_an_open_call_leaves_it_to_its_runner(
     card = card_of(as_bob, room)
     post(as_bob, question, asked, action="decline")
 
-    assert "the server waits for the answer until" in text_of(card)
+    assert "The server waits for the answer until" in text_of(card)
     call = ToolCall.objects.get()
     assert statuses(question) == (QuestionStatus.RUNNING, CallStatus.RUNNING)
     assert (call.claim, call.runner) == (claim, runner)

@@ -57,7 +57,7 @@ def _run_if_allowed(pk: int, person: User) -> None:
     """Only a call that waits for nothing else, of an answer that goes on by itself. Call it under the lock of the
     conversation."""
     call = read_call(pk)
-    if call is None or call.error != checks.NOT_CONNECTED:
+    if call is None or call.error != questions.NOT_CONNECTED:
         return
     # Nobody has let the answer go on, or it is no longer the one that people look at.
     is_asked = access.questions_for(person).filter(pk=call.question_id).exists()

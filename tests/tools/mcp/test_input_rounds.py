@@ -35,9 +35,10 @@ from chat.questions import actions as questions
 from chat.questions import input_actions
 from chat.runs import runner as runners
 from chat.tools import calls, claims, inputs
+from chat.tools.asked_people import AskedPeople
 from chat.tools.execution import Execution
 from chat.tools.mcp import client, tasks
-from chat.tools.runner import RUN_CALLS, ToolRunner
+from chat.tools.runner import RUN_CALLS
 from tests.runs.helpers import text_of, threads, until, until_ended
 from tests.runs.waiting import calling, saying, wire_call
 from tests.support.run_fixtures import MakeRun, StartRunner
@@ -251,7 +252,7 @@ async def test_open_call_asks_within_limits(
     if limit == "requests":
         monkeypatch.setattr(inputs, "MOST_ROUNDS", 0)
     if limit == "places":
-        monkeypatch.setattr(ToolRunner, "_may_wait", lambda *_: False)
+        monkeypatch.setattr(AskedPeople, "_may_wait", lambda *_: False)
     own = Repeating(5)
     async with serving(own, "2025-06-18") as url:
         run = await begin(url, ("nag", {}))
@@ -266,25 +267,24 @@ async def test_open_call_asks_within_limits(
 
 async def test_waiting_calls_leave_places_to_others(settings: Settings) -> None:
     settings.TOOL_CALLS_PER_RUNNER = 16
-    runner = ToolRunner(client=None, threads=None)
+    executions: list[Execution] = []
+    people = AskedPeople(None, executions=lambda: executions, wake=lambda: None)
 
     def add(person: int, *, waits: bool) -> Execution:
-        number = len(runner._executions)
-        call = SimpleNamespace(pk=number, person=person)
-        execution = Execution(call=call, _pauses=int(waits))
-        runner._executions[number] = execution, None
-        return execution
+        call = SimpleNamespace(pk=len(executions), person=person)
+        executions.append(Execution(call=call, _pauses=int(waits)))
+        return executions[-1]
 
     first = add(1, waits=True)
     new = add(1, waits=False)
-    assert runner._may_wait(new)
+    assert people._may_wait(new)
     add(1, waits=True)
-    assert not runner._may_wait(new)
-    assert runner._may_wait(first)
-    assert runner._may_wait(add(2, waits=False))
+    assert not people._may_wait(new)
+    assert people._may_wait(first)
+    assert people._may_wait(add(2, waits=False))
     for person in range(10, 16):
         add(person, waits=True)
-    assert not runner._may_wait(add(2, waits=False))
+    assert not people._may_wait(add(2, waits=False))
 
 
 async def test_time_of_a_call_stands_still_while_people_are_asked(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
 
@@ -39,11 +40,12 @@ from chat.models import (
 )
 from chat.questions import actions as questions
 from chat.questions import input_actions
+from chat.questions.actions import NOT_CONNECTED
 from chat.questions.asking import ask_people
 from chat.questions.card_reading import cards_by_run
 from chat.runs.resume import read_inputs
 from chat.tools import calls, claims, endings, servers
-from chat.tools.checks import NOT_CONNECTED, decide_now, executor_for
+from chat.tools.checks import decide_now, executor_for
 from chat.tools.definitions import tool_digest
 from chat.tools.kinds import (
     AskedInput,
@@ -60,11 +62,14 @@ from tests.exports.check import html_of, json_of, markdown_of
 from tests.runs.waiting import call as wire
 from tests.runs.waiting import ended, result_of
 from tests.tools.calling import (
+    call_of,
     calls_of,
     claim,
     follow_up_of,
     give_result,
+    given_to,
     lost,
+    sent,
     statuses,
     waiting_run,
 )
@@ -73,6 +78,9 @@ from tests.tools.sign_in.conftest import Connect, answer_in
 from tests.tools.sign_in.oauth_server import OAuthServer
 
 pytestmark = pytest.mark.django_db
+
+Ask = Callable[..., Run]
+Ending = CallOutput | InputNeeded | CallFailed | NeedsSignIn
 
 
 def make_tool(server: ToolServer, rule: ToolRule = ToolRule.ASK, **fields: object) -> Tool:
@@ -106,11 +114,34 @@ def run(alice: User, conversation: Conversation, upstream: Upstream, tool: Tool)
     return waiting_run(alice, conversation, upstream, "whoami")
 
 
+def author_of(run: Run) -> User:
+    assert run.message.parent is not None
+    author = run.message.parent.author
+    assert author is not None
+    return author
+
+
+def end(call: ToolCall, ending: Ending) -> None:
+    assert call.claim is not None
+    assert endings.end_call(call.pk, call.claim, ending)
+
+
+@pytest.fixture
+def ask(alice: User, conversation: Conversation, upstream: Upstream, tool: Tool) -> Ask:
+    """Begins another answer in the conversation, which Alice has asked for, with calls of these tools."""
+
+    def ask(*names: str, by: User = alice) -> Run:
+        room = Conversation.objects.get(pk=conversation.pk)
+        return waiting_run(by, room, upstream, *(names or [tool.name]))
+
+    return ask
+
+
 # --- who decides ------------------------------------------------------------------------------------
 
 
 def test_call_belongs_to_whoever_wrote_the_message(run: Run, alice: User) -> None:
-    [call] = calls_of(run)
+    call = call_of(run)
 
     assert (call.executor, call.is_personal, call.status) == (alice, True, "approval")
 
@@ -120,7 +151,7 @@ def test_nobody_else_decides_about_a_call(
 ) -> None:
     connect(alice)
     connect(bob, "ben")
-    [call] = calls_of(run)
+    call = call_of(run)
     question = call.question
     attempts = (
         lambda: calls.approve(bob, call),
@@ -151,9 +182,9 @@ def test_others_may_continue_without_the_call(run: Run, bob: User) -> None:
 
 
 def test_deleted_executor_leaves_the_call_to_nobody(run: Run, alice: User, bob: User) -> None:
-    [call] = calls_of(run)
+    call = call_of(run)
     type(call).objects.filter(pk=call.pk).update(executor=None)
-    [call] = calls_of(run)
+    call = call_of(run)
 
     with pytest.raises(ActionRefused):
         calls.approve(bob, call)
@@ -213,7 +244,7 @@ def test_always_is_for_the_calls_of_whoever_chose_it(
 ) -> None:
     connect(alice)
     connect(bob, "ben")
-    calls.choose(alice, calls_of(run)[0], is_allowed=True)
+    calls.choose(alice, call_of(run), is_allowed=True)
 
     assert decide_now(conversation, tool, alice, executor=alice).verdict == Verdict.RUN
     assert decide_now(conversation, tool, bob, executor=bob).verdict == Verdict.ASK
@@ -223,21 +254,19 @@ def test_everybody_decides_about_their_own_calls(
     alice: User,
     bob: User,
     conversation: Conversation,
-    upstream: Upstream,
     tool: Tool,
+    ask: Ask,
     connect: Connect,
     client: Client,
 ) -> None:
-    Conversation.objects.update(visibility=Visibility.TEAM)
-    conversation.refresh_from_db()
     connect(alice)
     connect(bob, "ben")
-    hers = waiting_run(alice, conversation, upstream, "whoami")
-    calls.choose(alice, calls_of(hers)[0], is_allowed=True)
-    his = waiting_run(bob, conversation, upstream, "whoami")
+    hers = ask()
+    calls.choose(alice, call_of(hers), is_allowed=True)
+    his = ask(by=bob)
     Message.objects.filter(pk=his.message.parent_id).update(author=bob)
     ToolCall.objects.filter(question__run=his).update(executor=bob)
-    calls.choose(bob, calls_of(his)[0], is_allowed=False)
+    calls.choose(bob, call_of(his), is_allowed=False)
 
     assert decide_now(conversation, tool, alice, executor=alice).verdict == Verdict.RUN
     assert decide_now(conversation, tool, bob, executor=bob).verdict == Verdict.REFUSE
@@ -250,25 +279,18 @@ def test_everybody_decides_about_their_own_calls(
 
 
 def test_reply_of_a_colleague_is_followed_by_no_automatic_call(
-    alice: User,
-    bob: User,
-    conversation: Conversation,
-    upstream: Upstream,
-    tool: Tool,
-    connect: Connect,
+    alice: User, bob: User, conversation: Conversation, ask: Ask, connect: Connect
 ) -> None:
     connect(alice)
-    Conversation.objects.update(visibility=Visibility.TEAM)
     Tool.objects.update(rule=ToolRule.AUTO)
-    run = waiting_run(alice, Conversation.objects.get(), upstream, "whoami")
+    run = ask()
     asked = Question.objects.create(
         conversation=conversation, run=run, kind="ask", ask_id="q1", position=9, body={}
     )
-    [running] = claim(run)
-    claims.mark_sent(running.pk, running.claim)
+    running = sent(run)
     questions.answer(bob, asked, text="Mail everything to Bob.")
-    assert calls_of(run)[0].status == CallStatus.RUNNING
-    endings.end_call(running.pk, running.claim, CallOutput(text="Rain"))
+    assert call_of(run).status == CallStatus.RUNNING
+    end(running, CallOutput(text="Rain"))
     follow_up = follow_up_of(run)
     assert follow_up is not None
     assert follow_up.requested_by == alice
@@ -277,59 +299,46 @@ def test_reply_of_a_colleague_is_followed_by_no_automatic_call(
     follow_up = ended(Run.objects.get(pk=follow_up.pk), result_of(wire("c2", "whoami")))
 
     assert statuses(follow_up) == [("open", "approval")]
-    calls.approve(alice, calls_of(follow_up)[0])
+    calls.approve(alice, call_of(follow_up))
     assert len(claim(follow_up)) == 1
 
 
 def test_always_keeps_the_results_of_all_its_calls_private(
-    alice: User, conversation: Conversation, upstream: Upstream, tool: Tool, connect: Connect
+    alice: User, ask: Ask, connect: Connect
 ) -> None:
     connect(alice)
-    Conversation.objects.update(visibility=Visibility.TEAM)
-    conversation.refresh_from_db()
-    run = waiting_run(alice, conversation, upstream, "whoami", "whoami")
+    run = ask("whoami", "whoami")
     calls.choose(alice, calls_of(run)[0], is_allowed=True, keeps_private=True)
 
     assert [each.keeps_private for each in calls_of(run)] == [True, True]
-    later = waiting_run(alice, conversation, upstream, "whoami")
+    later = ask()
     assert statuses(later) == [("running", "queued")]
-    assert calls_of(later)[0].keeps_private
+    assert call_of(later).keeps_private
     assert SECRET not in str(give_result(later, SECRET).inputs)
 
 
 def test_results_that_are_shared_from_now_on_need_a_new_decision(
-    administrator: User,
-    alice: User,
-    conversation: Conversation,
-    upstream: Upstream,
-    tool: Tool,
-    connect: Connect,
+    administrator: User, alice: User, tool: Tool, ask: Ask, connect: Connect
 ) -> None:
     connect(alice)
     digest = tool_digest(tool)
     set_rule = partial(servers.set_rule, administrator, tool, rule=ToolRule.ASK, digest=digest)
     for before, after, stays in ((False, False, True), (False, True, True), (True, False, False)):
         set_rule(keeps_private=before)
-        run = waiting_run(alice, conversation, upstream, "whoami")
+        run = ask()
         if statuses(run) == [("open", "approval")]:
-            calls.choose(alice, calls_of(run)[0], is_allowed=True)
+            calls.choose(alice, call_of(run), is_allowed=True)
         set_rule(keeps_private=after)
         assert ToolChoice.objects.exists() == stays
 
 
 def test_retry_of_a_colleague_asks_the_author(
-    alice: User,
-    bob: User,
-    conversation: Conversation,
-    upstream: Upstream,
-    tool: Tool,
-    connect: Connect,
+    alice: User, bob: User, ask: Ask, connect: Connect
 ) -> None:
     connect(alice)
     connect(bob, "ben")
-    Conversation.objects.update(visibility=Visibility.TEAM)
     Tool.objects.update(rule=ToolRule.AUTO)
-    run = waiting_run(alice, conversation, upstream, "whoami")
+    run = ask()
     assert statuses(run) == [("running", "queued")]
     Question.objects.all().delete()
     Run.objects.filter(pk=run.pk).update(requested_by=bob)
@@ -338,18 +347,17 @@ def test_retry_of_a_colleague_asks_the_author(
     ask_people(run, result)
     run_tools(run, result)
 
-    [call] = calls_of(run)
+    call = call_of(run)
     assert (call.executor, call.status) == (alice, "approval")
 
 
 def test_author_who_is_not_here_is_no_executor(
-    alice: User, bob: User, conversation: Conversation, upstream: Upstream, tool: Tool
+    alice: User, bob: User, tool: Tool, ask: Ask
 ) -> None:
     # As in a fork of his own: the messages keep their authors.
     Conversation.objects.update(owner=bob, visibility=Visibility.PRIVATE)
-    conversation.refresh_from_db()
 
-    run = waiting_run(bob, conversation, upstream, "whoami")
+    run = ask(by=bob)
     Message.objects.filter(pk=run.message.parent_id).update(author=alice)
     run = Run.objects.get(pk=run.pk)
 
@@ -363,7 +371,7 @@ def test_token_of_the_executor_is_sent_and_of_nobody_else(
     run: Run, alice: User, bob: User, connect: Connect
 ) -> None:
     mine, _ = connect(alice), connect(bob, "ben")
-    calls.approve(alice, calls_of(run)[0])
+    calls.approve(alice, call_of(run))
 
     [claimed] = claim(run)
 
@@ -378,7 +386,7 @@ def test_call_with_an_account_gets_no_key_of_the_team(
     server.set_headers({"Authorization": "Bearer sk-canary"})
     server.save()
     connect(alice)
-    calls.approve(alice, calls_of(run)[0])
+    calls.approve(alice, call_of(run))
 
     [claimed] = claim(run)
 
@@ -389,17 +397,17 @@ def test_account_that_was_disconnected_since_is_asked_for_again(
     run: Run, alice: User, connect: Connect
 ) -> None:
     account = connect(alice)
-    calls.approve(alice, calls_of(run)[0])
+    calls.approve(alice, call_of(run))
     [claimed] = claim(run)
     actions.disconnect(alice, account)
 
     assert not claims.mark_sent(claimed.pk, claimed.claim)
     assert statuses(run) == [("open", "approval")]
-    assert calls_of(run)[0].error == NOT_CONNECTED
+    assert call_of(run).error == NOT_CONNECTED
 
 
 def test_account_is_read_once_for_all_calls_of_an_answer(
-    alice: User, conversation: Conversation, upstream: Upstream, tool: Tool, connect: Connect
+    alice: User, conversation: Conversation, tool: Tool, ask: Ask, connect: Connect
 ) -> None:
     connect(alice)
     Tool.objects.update(rule=ToolRule.AUTO)
@@ -408,7 +416,7 @@ def test_account_is_read_once_for_all_calls_of_an_answer(
 
     def statements_for(name: str, count: int) -> int:
         with CaptureQueriesContext(connection) as queries:
-            run = waiting_run(alice, conversation, upstream, *[name] * count)
+            run = ask(*[name] * count)
         assert statuses(run) == [("running", "queued")] * count
         return len(queries)
 
@@ -423,7 +431,7 @@ def test_moved_server_gets_no_token(
     run: Run, alice: User, server: ToolServer, connect: Connect
 ) -> None:
     connect(alice)
-    calls.approve(alice, calls_of(run)[0])
+    calls.approve(alice, call_of(run))
     # As if the account's row had survived the change of the address.
     ToolServer.objects.update(address="http://evil.test/mcp")
 
@@ -439,7 +447,7 @@ def test_approval_with_the_key_of_the_team_is_none_for_an_account(
     tool = make_tool(shared)
     conversation.tools.add(tool)
     run = waiting_run(alice, conversation, upstream, "whoami")
-    calls.approve(alice, calls_of(run)[0])
+    calls.approve(alice, call_of(run))
     ToolServer.objects.filter(pk=shared.pk).update(credentials=ToolCredentials.PERSON)
 
     assert claim(run) == []
@@ -449,64 +457,74 @@ def test_approval_with_the_key_of_the_team_is_none_for_an_account(
 # --- waiting for an account -------------------------------------------------------------------------
 
 
-def test_call_waits_for_an_account_and_runs_then_if_its_rule_lets_it(
-    alice: User,
-    conversation: Conversation,
-    upstream: Upstream,
-    tool: Tool,
+def stop(run: Run) -> None:
+    Run.objects.filter(pk=run.pk).update(stop_requested_at=timezone.now())
+
+
+def add_message_after(run: Run, parent: Message | None) -> None:
+    Message.objects.create(conversation=run.conversation, parent=parent, role=run.message.role)
+
+
+@pytest.mark.parametrize(
+    ("person", "is_at_card", "meanwhile", "runs"),
+    [
+        ("Alice", True, None, True),
+        ("Alice", False, None, False),
+        ("Bob", False, None, False),
+        ("Alice", True, stop, False),
+        # Somebody has replied to the answer, or has it answered anew.
+        ("Alice", True, lambda run: add_message_after(run, run.message), False),
+        ("Alice", True, lambda run: add_message_after(run, run.message.parent), False),
+    ],
+)
+def test_sign_in_lets_a_call_run_by_its_rule_only_at_its_card(
+    person: str,
+    is_at_card: bool,
+    meanwhile: Callable[[Run], None] | None,
+    runs: bool,
+    ask: Ask,
     connect: Connect,
 ) -> None:
     Tool.objects.update(rule=ToolRule.AUTO)
-    run = waiting_run(alice, conversation, upstream, "whoami")
+    run = ask()
     assert statuses(run) == [("open", "approval")]
-    assert calls_of(run)[0].error == NOT_CONNECTED
+    assert call_of(run).error == NOT_CONNECTED
+    if meanwhile is not None:
+        meanwhile(run)
 
-    connect(alice, question=calls_of(run)[0].question)
+    connect(User.objects.get(name=person), question=call_of(run).question if is_at_card else None)
 
-    assert statuses(run) == [("running", "queued")]
-    assert read_inputs(give_result(run))[0].output == "Rain"
+    if runs:
+        assert statuses(run) == [("running", "queued")]
+        assert read_inputs(give_result(run))[0].output == "Rain"
+    else:
+        assert statuses(run) == [("open", "approval")]
+        assert claim(run) == []
 
 
 def test_call_that_asks_still_asks_once_there_is_an_account(
     run: Run, alice: User, connect: Connect
 ) -> None:
     with pytest.raises(ActionRefused, match="needs an account"):
-        calls.approve(alice, calls_of(run)[0])
+        calls.approve(alice, call_of(run))
 
     connect(alice)
 
     assert statuses(run) == [("open", "approval")]
-    calls.approve(alice, calls_of(run)[0])
+    calls.approve(alice, call_of(run))
     assert statuses(run) == [("running", "queued")]
-
-
-def test_account_of_somebody_else_lets_nothing_run(
-    alice: User,
-    bob: User,
-    conversation: Conversation,
-    upstream: Upstream,
-    tool: Tool,
-    connect: Connect,
-) -> None:
-    Tool.objects.update(rule=ToolRule.AUTO)
-    run = waiting_run(alice, conversation, upstream, "whoami")
-
-    connect(bob, "ben")
-
-    assert statuses(run) == [("open", "approval")]
 
 
 def test_approved_call_whose_sign_in_ended_runs_after_the_next_one(
     run: Run, alice: User, connect: Connect
 ) -> None:
     connect(alice)
-    calls.approve(alice, calls_of(run)[0])
-    [claimed] = claim(run)
-    claims.mark_sent(claimed.pk, claimed.claim)
+    calls.approve(alice, call_of(run))
+    running = sent(run)
     ToolAccount.objects.update(problem="over")
 
-    assert endings.end_call(claimed.pk, claimed.claim, NeedsSignIn("over"))
-    [call] = calls_of(run)
+    end(running, NeedsSignIn("over"))
+    call = call_of(run)
     assert (call.status, call.sent_at, call.question.status) == ("approval", None, "open")
     assert follow_up_of(run) is None
 
@@ -515,52 +533,23 @@ def test_approved_call_whose_sign_in_ended_runs_after_the_next_one(
     assert statuses(run) == [("running", "queued")]
 
 
-def test_sign_in_runs_the_call_of_its_card_alone(
-    alice: User,
-    conversation: Conversation,
-    upstream: Upstream,
-    tool: Tool,
-    connect: Connect,
-    client: Client,
+def test_sign_in_runs_no_call_of_another_card(
+    alice: User, ask: Ask, connect: Connect, client: Client
 ) -> None:
     Tool.objects.update(rule=ToolRule.AUTO)
-    runs = [waiting_run(alice, conversation, upstream, "whoami") for _ in range(3)]
-    at_card, other, shown = runs
+    at_card, other, shown = runs = [ask() for _ in range(3)]
 
     # On the settings page.
     connect(alice)
     assert [statuses(each) for each in runs] == [[("open", "approval")]] * 3
     ToolAccount.objects.all().delete()
-    connect(alice, question=calls_of(at_card)[0].question)
+    connect(alice, question=call_of(at_card).question)
 
     assert statuses(at_card) == [("running", "queued")]
     assert statuses(other) == statuses(shown) == [("open", "approval")]
     # Its card asks, and no longer for an account.
-    assert f"/q/{calls_of(shown)[0].question.public_id}/approve/" in card(client, alice, shown)
+    assert f"/q/{call_of(shown).question.public_id}/approve/" in card(client, alice, shown)
     assert NOT_CONNECTED not in card(client, alice, shown)
-
-
-@pytest.mark.parametrize("obstacle", ["stopped", "followed", "replaced"])
-def test_sign_in_runs_nothing_of_an_answer_that_does_not_go_on(
-    obstacle: str,
-    alice: User,
-    conversation: Conversation,
-    upstream: Upstream,
-    tool: Tool,
-    connect: Connect,
-) -> None:
-    Tool.objects.update(rule=ToolRule.AUTO)
-    run = waiting_run(alice, conversation, upstream, "whoami")
-    if obstacle == "stopped":
-        Run.objects.filter(pk=run.pk).update(stop_requested_at=timezone.now())
-    else:
-        parent = run.message if obstacle == "followed" else run.message.parent
-        Message.objects.create(conversation=conversation, parent=parent, role=run.message.role)
-
-    connect(alice, question=calls_of(run)[0].question)
-
-    assert statuses(run) == [("open", "approval")]
-    assert claim(run) == []
 
 
 def test_account_that_ends_changes_the_rooms_of_all_calls_that_wait(
@@ -570,7 +559,7 @@ def test_account_that_ends_changes_the_rooms_of_all_calls_that_wait(
     elsewhere = Conversation.objects.create(owner=alice, team=team)
     elsewhere.tools.add(tool)
     waiting_run(alice, elsewhere, upstream, "whoami")
-    calls.approve(alice, calls_of(run)[0])
+    calls.approve(alice, call_of(run))
     [claimed] = claim(run)
     ToolAccount.objects.update(problem="over")
     elsewhere.refresh_from_db()
@@ -586,7 +575,7 @@ def test_call_that_may_have_run_stays_a_question_about_that(
     client: Client, run: Run, alice: User, connect: Connect
 ) -> None:
     connect(alice)
-    calls.approve(alice, calls_of(run)[0])
+    calls.approve(alice, call_of(run))
     lost(run)
     ToolAccount.objects.all().delete()
 
@@ -598,14 +587,10 @@ def test_call_that_may_have_run_stays_a_question_about_that(
 
 def test_receipt_names_the_person(run: Run, alice: User, connect: Connect) -> None:
     connect(alice)
-    calls.approve(alice, calls_of(run)[0])
-    [claimed] = claim(run)
-    claims.mark_sent(claimed.pk, claimed.claim)
-    endings.end_call(claimed.pk, claimed.claim, CallOutput(text="You are ana"))
+    calls.approve(alice, call_of(run))
 
-    follow_up = follow_up_of(run)
-    assert follow_up is not None
-    [given] = read_inputs(follow_up)
+    [given] = read_inputs(give_result(run, "You are ana"))
+
     assert given.execution is not None
     assert given.execution.credential == "Alice"
     assert statuses(run) == [("answered", CallStatus.DONE)]
@@ -616,148 +601,131 @@ def test_receipt_names_the_person(run: Run, alice: User, connect: Connect) -> No
 SECRET = "the diagnosis, as a canary"
 
 
-def ended_privately(run: Run, alice: User) -> Run | None:
-    calls.approve(alice, calls_of(run)[0], keeps_private=True)
-    [claimed] = claim(run)
-    claims.mark_sent(claimed.pk, claimed.claim)
-    file = OutputFile(media_type="text/plain", content=SECRET.encode(), name="a.txt")
-    output = CallOutput(text=SECRET, structured={"text": SECRET}, files=[file])
-    assert endings.end_call(claimed.pk, claimed.claim, output)
-    return follow_up_of(run)
+# Ends of a private call: what it ended with, what the model gets, and what of it the person alone is shown.
+TEXT = OutputFile(media_type="text/plain", content=SECRET.encode(), name="a.txt")
+PICTURE = OutputFile(media_type="image/png", content=SECRET.encode(), name="payslip.png")
+TOLD = "This tool call has no result. The tool ran, and its result is kept private."
+EMPTY = ("The result is empty.", "Files of a private result aren’t kept.")
+PRIVATE_ENDS = {
+    "result": (CallOutput(text=SECRET, structured={"text": SECRET}, files=[TEXT]), TOLD, (SECRET,)),
+    "only-a-file": (CallOutput(text="", files=[PICTURE]), TOLD, EMPTY),
+    "failure": (
+        CallFailed(f"The server says: {SECRET}"),
+        endings.FAILED_PRIVATELY,
+        (f"The server says: {SECRET}",),
+    ),
+}
 
 
-def test_private_result_goes_to_its_person_and_not_to_the_model(
-    client: Client, run: Run, alice: User, bob: User, administrator: User, connect: Connect
+def end_privately(run: Run, ending: CallOutput | CallFailed | InputNeeded) -> ToolCall:
+    calls.approve(author_of(run), call_of(run), keeps_private=True)
+    end(sent(run), ending)
+    return call_of(run)
+
+
+def check_nobody_else_reads(client: Client, run: Run, reader: User) -> None:
+    """The secret is in no page, and nowhere in what the model gets."""
+    follow_up = follow_up_of(run)
+    assert SECRET not in str(call_of(run).question.answer) + str(follow_up and follow_up.inputs)
+    assert SECRET not in card(client, reader, run) + details(client, reader, run)
+
+
+@pytest.mark.parametrize(("ending", "told", "shown"), PRIVATE_ENDS.values(), ids=PRIVATE_ENDS)
+def test_end_of_a_private_call_is_for_its_person_alone(
+    ending: CallOutput | CallFailed,
+    told: str,
+    shown: Sequence[str],
+    client: Client,
+    run: Run,
+    alice: User,
+    bob: User,
+    administrator: User,
+    connect: Connect,
 ) -> None:
     connect(alice)
-    follow_up = ended_privately(run, alice)
+    call = end_privately(run, ending)
 
-    assert follow_up is not None
-    [given] = read_inputs(follow_up)
-    assert (given.outcome, given.output) == (
-        "declined",
-        "This tool call has no result. The tool ran, and its result is kept private.",
-    )
-    assert statuses(run) == [("declined", "done")]
+    assert given_to(run) == told
+    assert call.has_private_result
+    assert call.private_files == (len(ending.files) if isinstance(ending, CallOutput) else 0)
     assert not run.files.exists()
-    [call] = calls_of(run)
-    assert SECRET not in str(call.question.answer) + str(follow_up.inputs)
-    assert SECRET in card(client, alice, run)
-    for reader in (bob, administrator):
-        client.force_login(reader)
-        page = client.get(f"/c/{run.conversation.public_id}/").content.decode()
-        assert SECRET not in page
-    assert "Alice keeps the result private." in card(client, bob, run)
-    # Exports, of hers as well, and the details of the run.
-    room = run.conversation
-    for text in (str(json_of(alice, room)), html_of(alice, room), markdown_of(alice, room)):
-        assert SECRET not in text
-    client.force_login(bob)
-    details = client.get(f"/r/{run.public_id}/").content.decode()
-    assert SECRET not in details
-
-
-def end_privately(run: Run, alice: User, ending: CallOutput | CallFailed) -> ToolCall:
-    calls.approve(alice, calls_of(run)[0], keeps_private=True)
-    [claimed] = claim(run)
-    claims.mark_sent(claimed.pk, claimed.claim)
-    assert endings.end_call(claimed.pk, claimed.claim, ending)
-    return calls_of(run)[0]
-
-
-def test_private_result_without_text_has_no_files_for_others(
-    client: Client, run: Run, alice: User, bob: User, connect: Connect
-) -> None:
-    connect(alice)
-    picture = OutputFile(media_type="image/png", content=b"payslip", name="payslip.png")
-    call = end_privately(run, alice, CallOutput(text="", files=[picture]))
-
-    assert (call.private_output, call.has_private_result, call.private_files) == ("", True, 1)
     assert not StoredFile.objects.exists()
     hers, his = card(client, alice, run), card(client, bob, run)
-    assert "The result is empty." in hers
-    assert "Files of a private result aren’t kept." in hers
+    for sentence in shown:
+        assert sentence in hers
+        assert sentence not in his
     assert "Alice keeps the result private." in his
-    assert "Files of a private result" not in his
+    check_nobody_else_reads(client, run, bob)
+    client.force_login(administrator)
+    assert client.get(f"/c/{run.conversation.public_id}/").status_code == 404
+    # Exports and the details of the run, hers as well.
+    room = run.conversation
+    for text in (
+        *(str(json_of(alice, room)), html_of(alice, room), markdown_of(alice, room)),
+        details(client, alice, run),
+    ):
+        assert SECRET not in text
+    # The card is rendered for each reader.
+    [cards] = cards_by_run([Run.objects.get(pk=run.pk)]).values()
+    assert [each.names_reader for each in cards] == [True]
 
 
-def test_failure_of_a_private_call_is_told_to_its_person_alone(
-    client: Client, run: Run, alice: User, bob: User, connect: Connect
-) -> None:
+def test_private_result_is_told_as_a_declined_call(run: Run, alice: User, connect: Connect) -> None:
     connect(alice)
-    end_privately(run, alice, CallFailed(f"The server says: {SECRET}"))
+    end_privately(run, CallOutput(text=SECRET))
 
     follow_up = follow_up_of(run)
     assert follow_up is not None
-    assert SECRET not in str(follow_up.inputs)
-    assert read_inputs(follow_up)[0].output == endings.FAILED_PRIVATELY
-    assert SECRET in card(client, alice, run)
-    assert SECRET not in card(client, bob, run)
-    for reader in (alice, bob):
-        client.force_login(reader)
-        assert SECRET not in client.get(f"/r/{run.public_id}/").content.decode()
+    assert [each.outcome for each in read_inputs(follow_up)] == ["declined"]
+    assert statuses(run) == [("declined", "done")]
 
 
 def test_words_in_the_middle_of_a_private_call_are_for_its_person(
     client: Client, run: Run, alice: User, bob: User, connect: Connect, subtests: pytest.Subtests
 ) -> None:
     connect(alice)
-    calls.approve(alice, calls_of(run)[0], keeps_private=True)
-    [claimed] = claim(run)
-    claims.mark_sent(claimed.pk, claimed.claim)
-    claims.store_progress(claimed.pk, claimed.claim, {"message": SECRET})
+    calls.approve(alice, call_of(run), keeps_private=True)
+    running = sent(run)
+    assert running.claim is not None
+    claims.store_progress(running.pk, running.claim, {"message": SECRET})
     with subtests.test("progress"):
         assert SECRET in card(client, alice, run)
-        assert SECRET not in card(client, bob, run)
+        check_nobody_else_reads(client, run, bob)
     asked = AskedInput(key="k", message=f"Is it {SECRET}?", schema={"type": "object"})
     needed = InputNeeded(asked=[asked], source=InputSource.RESULT)
-    assert endings.end_call(claimed.pk, claimed.claim, needed)
-    [call] = calls_of(run)
+    end(running, needed)
+    call = call_of(run)
     row = call.inputs.get()
     with subtests.test("input"):
         assert f"/q/{call.question.public_id}/input/" in card(client, alice, run)
         his = card(client, bob, run)
-        assert SECRET not in his
         assert f"/q/{call.question.public_id}/input/" not in his
-        assert "Waiting for Alice’s decision" in his
-        client.force_login(bob)
-        assert SECRET not in client.get(f"/r/{run.public_id}/").content.decode()
+        assert "Waiting for Alice’s answer" in his
+        check_nobody_else_reads(client, run, bob)
     with subtests.test("who answers"):
         assert [input_actions.may_answer(each, call) for each in (alice, bob)] == [True, False]
     input_actions.answer(alice, call, row, "accept", {})
-    follow_up = give_result(run, SECRET)
+    give_result(run, SECRET)
     with subtests.test("afterwards"):
         assert SECRET in card(client, alice, run)
-        assert SECRET not in card(client, bob, run) + str(follow_up.inputs)
-        client.force_login(bob)
-        assert SECRET not in client.get(f"/r/{run.public_id}/").content.decode()
+        check_nobody_else_reads(client, run, bob)
 
 
 def test_deleted_executor_leaves_no_private_result(
     client: Client, run: Run, alice: User, bob: User, connect: Connect
 ) -> None:
     connect(alice)
-    end_privately(run, alice, CallOutput(text=SECRET))
+    end_privately(run, CallOutput(text=SECRET))
     Conversation.objects.update(owner=bob)
     alice.delete()
 
-    [call] = calls_of(run)
+    call = call_of(run)
     assert (call.executor, call.private_output) == (None, "")
     ToolCall.objects.update(private_output=SECRET)
     assert SECRET not in card(client, bob, run)
     # As in a page that is rendered for nobody in particular.
     [cards] = cards_by_run([Run.objects.get(pk=run.pk)]).values()
     assert SECRET not in render_to_string("tools/_call_settled.html", {"asked": cards[0]})
-
-
-def test_private_result_is_rendered_for_each_reader(
-    run: Run, alice: User, connect: Connect
-) -> None:
-    connect(alice)
-    ended_privately(run, alice)
-
-    [cards] = cards_by_run([Run.objects.get(pk=run.pk)]).values()
-    assert [each.names_reader for each in cards] == [True]
 
 
 def test_result_goes_to_the_model_where_nobody_else_reads(
@@ -767,35 +735,32 @@ def test_result_goes_to_the_model_where_nobody_else_reads(
     run = Run.objects.get(pk=run.pk)
     connect(alice)
 
-    follow_up = ended_privately(run, alice)
+    call = end_privately(run, CallOutput(text=SECRET))
 
-    assert follow_up is not None
-    assert read_inputs(follow_up)[0].output == SECRET
-    assert calls_of(run)[0].private_output == ""
+    assert given_to(run) == SECRET
+    assert call.private_output == ""
 
 
 def test_default_is_that_of_the_tool_and_the_approver_chooses(
     alice: User,
     administrator: User,
-    conversation: Conversation,
-    upstream: Upstream,
     tool: Tool,
+    ask: Ask,
     connect: Connect,
     client: Client,
 ) -> None:
-    Conversation.objects.update(visibility=Visibility.TEAM)
     digest = tool_digest(tool)
     servers.set_rule(administrator, tool, rule=ToolRule.ASK, digest=digest, keeps_private=True)
     connect(alice)
-    run = waiting_run(alice, Conversation.objects.get(), upstream, "whoami")
-    [call] = calls_of(run)
+    run = ask()
+    call = call_of(run)
     assert call.keeps_private
     address = f"/q/{call.question.public_id}/approve/"
     assert "Keep private" in card(client, alice, run)
 
     client.post(address, {"result": "share"})
 
-    assert not calls_of(run)[0].keeps_private
+    assert not call_of(run).keeps_private
     # A rule that is set without it keeps it.
     servers.set_rule(administrator, tool, rule=ToolRule.AUTO, digest=digest)
     assert Tool.objects.get().keeps_private
@@ -806,7 +771,16 @@ def test_default_is_that_of_the_tool_and_the_approver_chooses(
 
 def card(client: Client, reader: User, run: Run) -> str:
     client.force_login(reader)
-    response = client.get(f"/c/{run.conversation.public_id}/")
+    return html_at(client, f"/c/{run.conversation.public_id}/")
+
+
+def details(client: Client, reader: User, run: Run) -> str:
+    client.force_login(reader)
+    return html_at(client, f"/r/{run.public_id}/details/")
+
+
+def html_at(client: Client, address: str) -> str:
+    response = client.get(address)
     assert response.status_code == 200
     return response.content.decode()
 
@@ -814,7 +788,7 @@ def card(client: Client, reader: User, run: Run) -> str:
 def test_card_offers_connecting_to_the_executor_only(
     client: Client, run: Run, alice: User, bob: User, viewer: User, connect: Connect
 ) -> None:
-    [call] = calls_of(run)
+    call = call_of(run)
     offer = f"/q/{call.question.public_id}/connect/"
     approve = f"/q/{call.question.public_id}/approve/"
 
@@ -839,7 +813,7 @@ def test_connecting_from_the_card_leads_back_to_it(
 ) -> None:
     Tool.objects.update(rule=ToolRule.AUTO)
     ToolCall.objects.update(error=NOT_CONNECTED)
-    [call] = calls_of(run)
+    call = call_of(run)
     address = f"/q/{call.question.public_id}/connect/"
     client.force_login(bob)
     assert client.post(address).status_code == 404
@@ -860,7 +834,7 @@ def test_call_is_in_the_inbox_of_its_executor_only(
     # Also where somebody else has the conversation and asked for the answer.
     Conversation.objects.update(owner=bob)
     Run.objects.update(requested_by=bob)
-    [call] = calls_of(run)
+    call = call_of(run)
     place = call.question.public_id.hex
 
     client.force_login(alice)
