@@ -36,6 +36,7 @@ from chat.tools.mcp.listing import (
     ToolListing,
     clean_json,
     clean_text,
+    fresh_seconds_of,
     usable_tools,
 )
 from chat.tools.mcp.results import InvalidContent, output_of
@@ -266,6 +267,7 @@ def _version_sentence(connection: Connection) -> str:
 
 async def _listing(connection: Connection) -> ToolListing:
     offered: list[RemoteTool] = []
+    pages: list[types.ListToolsResult] = []
     cursor: str | None = None
     if connection.server_capabilities.tools is None:
         return ToolListing(protocol=connection.protocol_version)
@@ -273,6 +275,7 @@ async def _listing(connection: Connection) -> ToolListing:
         page = await connection.session.list_tools(
             params=types.PaginatedRequestParams(cursor=cursor)
         )
+        pages.append(page)
         offered += map(_remote, page.tools[: MOST_TOOLS + 1 - len(offered)])
         is_last = page.next_cursor is None or page.next_cursor == cursor
         cursor = page.next_cursor
@@ -286,6 +289,9 @@ async def _listing(connection: Connection) -> ToolListing:
         tools=tools,
         unusable=unusable,
         is_cut=len(offered) > MOST_TOOLS or not is_last,
+        # Earlier versions have neither; the library fills in 0 and "private".
+        fresh_seconds=fresh_seconds_of([page.ttl_ms for page in pages]),
+        is_public=all(page.cache_scope == "public" for page in pages),
     )
 
 

@@ -8,6 +8,8 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from chat import events as canonical
@@ -24,6 +26,7 @@ from chat.models import (
     User,
 )
 from chat.runs import runner as runners
+from chat.tools.definitions import stored_definition
 from chat.tools.runner import RUN_CALLS
 from chat.tools.server_tests import TEST_SERVERS
 from chat.tools.servers import queue_test
@@ -35,8 +38,9 @@ from tests.support.run_fixtures import MakeRun, StartRunner
 from tests.support.upstream.fake import FakeUpstream
 from tests.tools.calling import calls_of, follow_up_of, statuses
 from tests.tools.mcp.conftest import Caller, caller  # noqa: F401
+from tests.tools.mcp.servers import listed, tool_of
 from tests.tools.sign_in.conftest import answer_in
-from tests.tools.sign_in.oauth_server import OAuthServer, Reply, Seen, slow
+from tests.tools.sign_in.oauth_server import OAuthServer, Reply, Seen, json_reply, slow
 from tests.tools.sign_in.test_personal_calls import make_tool
 
 Begin = Callable[..., Awaitable[Run]]
@@ -268,3 +272,54 @@ async def test_tools_are_read_with_the_account_of_whoever_tests(
     assert len(oauth.refreshes) == 1
     assert [tool.rule async for tool in Tool.objects.all()] == [ToolRule.OFF]
     assert "access-" not in str(listed_server.test)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("scope", ["private", "public"])
+async def test_list_of_one_person_is_shown_to_nobody_else(
+    caller: Caller,  # noqa: F811
+    listed_server: ToolServer,
+    administrator: User,
+    alice: User,
+    oauth: OAuthServer,
+    scope: str,
+) -> None:
+    def lists(request: Seen) -> Reply:
+        if oauth.person_of(request) and request.json.get("method") == "tools/list":
+            found = listed(tool_of("whoami", description="The notes of Ana"), cacheScope=scope)
+            return json_reply({"jsonrpc": "2.0", "id": request.json["id"], "result": found})
+        return oauth._call(request)
+
+    oauth.answers["/mcp"] = lists
+    await User.objects.filter(pk=alice.pk).aupdate(is_staff=True)
+    await alice.arefresh_from_db()
+    await threads.call(connected, administrator, listed_server, oauth)
+    await threads.call(queue_test, listed_server, administrator)
+    await TEST_SERVERS.make(caller.client, threads)()
+    # Until her own list is read, she sees nothing of the other one.
+    await threads.call(queue_test, listed_server, alice)
+
+    async def shown(user: User) -> tuple[bool, bool, int]:
+        return await threads.call(_shown, user)
+
+    is_private = scope == "private"
+    assert await shown(administrator) == (True, True, 302)
+    assert await shown(alice) == ((False, False, 404) if is_private else (True, True, 302))
+    await Tool.objects.aupdate(rule=ToolRule.ASK, seen_digest="seen")
+    assert await shown(alice) == (True, True, 302)
+    tool = await Tool.objects.aget()
+    tool.offered = {**stored_definition(tool), "description": "The plans of Ana"}
+    await tool.asave()
+    assert (await shown(alice))[1:] == ((True, 404) if is_private else (True, 302))
+
+
+def _shown(user: User) -> tuple[bool, bool, int]:
+    """What a manager sees of the only tool: on the server's page and among the tools, and what changing its rule
+    gives."""
+    browser = Client()
+    browser.force_login(user)
+    tool = Tool.objects.select_related("server").get()
+    pages = (reverse("tool_server", args=[tool.server.public_id]), reverse("tools"))
+    bodies = [browser.get(each).content.decode() for each in pages]
+    answer = browser.post(reverse("tool_server_rule", args=[tool.public_id]), {"rule": "off"})
+    return "of Ana" in bodies[0], "of Ana" in bodies[1], answer.status_code
