@@ -70,13 +70,18 @@ class Continuation:
     known: frozenset[str] = frozenset()
 
 
+async def _nothing() -> None:
+    """For requests that nobody listens to."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest:
     """One call that may be made, or continued. ``report`` takes the progress that the server tells; ``sent`` must be
     awaited before the first byte of the call itself is sent, and stores that it may have run from then on.
     ``store_task`` must be awaited before anything else is done with a task, and returns whether the call goes on;
     ``ask`` waits for the answer of a person, while the call is open. ``heard`` is told whether the server has answered
-    the last question about a task: the state of one is unknown as long as it hasn't."""
+    the last question about a task: the state of one is unknown as long as it hasn't. ``list_changed`` is awaited when
+    the server tells that its list of tools has changed."""
 
     kind: ToolKind
     address: Address
@@ -89,6 +94,7 @@ class CallRequest:
     ask: Callable[[AskedInput], Awaitable[InputReply]]
     continuation: Continuation = Continuation()
     heard: Callable[[bool], None] = lambda has_answered: None
+    list_changed: Callable[[], Awaitable[None]] = _nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

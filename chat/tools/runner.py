@@ -18,7 +18,7 @@ from chat.core.errors import StorageBusy, StorageFull, is_database_unavailable
 from chat.core.threads import DatabaseThreads
 from chat.runs.runner import PeriodicTask
 from chat.runs.tool_calls import TOOL_CALLS
-from chat.tools import claims, endings, inputs, left_tasks, open_replies
+from chat.tools import claims, endings, inputs, left_tasks, open_replies, server_lists
 from chat.tools.claims import ClaimedCall
 from chat.tools.execution import Execution
 from chat.tools.kinds import (
@@ -225,6 +225,9 @@ class ToolRunner:
         async def ask(asked: AskedInput) -> InputReply:
             return await self._ask(execution, asked)
 
+        async def list_changed() -> None:
+            await self._threads.call(server_lists.expire_list, call.pk)
+
         return CallRequest(
             kind=call.kind,
             address=call.address,
@@ -237,6 +240,7 @@ class ToolRunner:
             ask=ask,
             continuation=call.continuation,
             heard=execution.heard,
+            list_changed=list_changed,
         )
 
     async def _store_task(self, call: ClaimedCall, task: str) -> bool:

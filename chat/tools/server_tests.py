@@ -273,11 +273,11 @@ def give_back(test: ServerTest) -> None:
 def end_test(test: ServerTest, listing: ToolListing | None) -> None:
     """Stores the report, and the tools if they were read. A server that was removed or changed meanwhile stays as it is."""
     now = timezone.now()
-    values: dict[str, object] = {"list_expires_at": now + READ_AGAIN_AFTER}
+    values: dict[str, object] = {}
+    fresh = timedelta(seconds=listing.fresh_seconds) if listing else READ_AGAIN_AFTER
     if listing is not None:
         values = {
             "protocol": listing.protocol,
-            "list_expires_at": now + timedelta(seconds=listing.fresh_seconds),
             "has_private_list": test.person is not None and not listing.is_public,
             "list_person": test.person,
         }
@@ -285,6 +285,10 @@ def end_test(test: ServerTest, listing: ToolListing | None) -> None:
         ended = _held(test).update(
             test=test.steps, tested_at=now, test_queued_at=None, test_claimed_at=None, **values
         )
+        # If the server has told meanwhile that its list has changed, this one is stale already.
+        same = ToolServer.objects.filter(list_expires_at=test.server.list_expires_at)
+        if ended:
+            same.filter(pk=test.server.pk).update(list_expires_at=now + fresh)
         if ended and listing is not None:
             store_listing(test.server, listing)
     logger.info(

@@ -15,6 +15,7 @@ from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
 from chat.tools.command_lines import is_command
 from chat.tools.kinds import CallFailed, CallOutput, CallRequest, InputNeeded, InputReply
+from chat.tools.mcp.changes import notices_of, subscribed
 from chat.tools.mcp.connection import cause_of, connect
 from chat.tools.mcp.elicitation import (
     asked_by,
@@ -90,14 +91,18 @@ async def call(request: CallRequest) -> CallOutput | InputNeeded:
         before_call=request.sent,
     )
     try:
-        async with connect(
-            request.client,
-            endpoint,
-            traffic,
-            on_elicitation=_asker(request),
-            # A process that ends with the connection leaves no task behind.
-            extensions=[] if is_command(endpoint.url) else [TASKS],
-        ) as connection:
+        async with (
+            connect(
+                request.client,
+                endpoint,
+                traffic,
+                on_elicitation=_asker(request),
+                on_message=notices_of(request),
+                # A process that ends with the connection leaves no task behind.
+                extensions=[] if is_command(endpoint.url) else [TASKS],
+            ) as connection,
+            subscribed(request, connection),
+        ):
             result = await _call_until_done(connection, request, traffic)
         if not isinstance(result, CreatedTask):
             return _output(result, traffic)

@@ -11,7 +11,7 @@ import mcp_types as types
 from mcp.client._transport import Transport
 from mcp.client.client import Client as Connection
 from mcp.client.extension import ClientExtension
-from mcp.client.session import ElicitationFnT
+from mcp.client.session import ElicitationFnT, MessageHandlerFnT
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import LATEST_MODERN_VERSION
 
@@ -31,6 +31,7 @@ async def connect(
     traffic: Traffic,
     *,
     on_elicitation: ElicitationFnT | None = None,
+    on_message: MessageHandlerFnT | None = None,
     extensions: Sequence[ClientExtension] = (),
     is_modern: bool = False,
 ) -> AsyncIterator[Connection]:
@@ -44,6 +45,7 @@ async def connect(
             # Each connection lives for one call or one list.
             cache=None,
             elicitation_callback=on_elicitation,
+            message_handler=on_message,
             extensions=extensions,
             **options,
         )

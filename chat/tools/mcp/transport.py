@@ -36,6 +36,7 @@ SILENCE_SECONDS = 30.0
 MOST_VALUES = 100_000
 
 CALL = "tools/call"
+LISTEN = "subscriptions/listen"
 _MESSAGES = (b"application/json", b"text/event-stream")
 
 
@@ -241,7 +242,8 @@ def _times(message: str) -> ExchangeTimes:
             silence_seconds=GOODBYE_SECONDS,
         )
     # A tool may work for minutes without a word; the caller has a limit for it.
-    return ExchangeTimes(silence_seconds=None if message == CALL else SILENCE_SECONDS)
+    is_long = message in (CALL, LISTEN)
+    return ExchangeTimes(silence_seconds=None if is_long else SILENCE_SECONDS)
 
 
 def _method_of(body: bytes) -> str:

@@ -38,6 +38,7 @@ class Caller:
     tasks: list[str] = field(default_factory=list)
     asked: list[AskedInput] = field(default_factory=list)
     heard: list[bool] = field(default_factory=list)
+    changes: int = 0
     reply: InputReply = field(default_factory=lambda: InputReply(action="cancel"))
 
     def request(self, url: str, name: str, arguments: Any = None, **values: Any) -> CallRequest:
@@ -52,6 +53,9 @@ class Caller:
             self.asked.append(asked)
             return self.reply
 
+        async def list_changed() -> None:
+            self.changes += 1
+
         headers = values.pop("headers", {})
         return CallRequest(
             kind=ToolKind.MCP,
@@ -64,6 +68,7 @@ class Caller:
             store_task=store_task,
             ask=ask,
             heard=self.heard.append,
+            list_changed=list_changed,
             continuation=values.pop("continuation", Continuation()),
         )
 
