@@ -86,6 +86,7 @@ class ClaimedCall:
     person: int | None = None
     # The account whose token is to be sent: it is read when the call starts.
     account: int | None = None
+    traceparent: str = ""
 
 
 # --- claiming --------------------------------------------------------------------------------------
@@ -185,7 +186,15 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
         seconds=_seconds_left(call),
         person=call.question.run.requested_by_id,
         account=account,
+        traceparent=_traceparent(call),
     )
+
+
+def _traceparent(call: ToolCall) -> str:
+    """The trace context of the call (W3C): the trace is the run, by its public id, and the parent of what the server does
+    is the call, by that of its question. So its logs can be found by what a run’s details show."""
+    question = call.question
+    return f"00-{question.run.public_id.hex}-{question.public_id.hex[16:]}-01"
 
 
 def _why_not_continued(call: ToolCall) -> str:

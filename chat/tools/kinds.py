@@ -81,7 +81,8 @@ class CallRequest:
     ``store_task`` must be awaited before anything else is done with a task, and returns whether the call goes on;
     ``ask`` waits for the answer of a person, while the call is open. ``heard`` is told whether the server has answered
     the last question about a task: the state of one is unknown as long as it hasn't. ``list_changed`` is awaited when
-    the server tells that its list of tools has changed."""
+    the server tells that its list of tools has changed. ``traceparent`` is the trace context (W3C) that goes with each
+    message of the call."""
 
     kind: ToolKind
     address: Address
@@ -95,6 +96,7 @@ class CallRequest:
     continuation: Continuation = Continuation()
     heard: Callable[[bool], None] = lambda has_answered: None
     list_changed: Callable[[], Awaitable[None]] = _nothing
+    traceparent: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -241,6 +241,7 @@ class ToolRunner:
             continuation=call.continuation,
             heard=execution.heard,
             list_changed=list_changed,
+            traceparent=call.traceparent,
         )
 
     async def _store_task(self, call: ClaimedCall, task: str) -> bool:

@@ -16,7 +16,7 @@ from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 from chat.tools.command_lines import is_command
 from chat.tools.kinds import CallFailed, CallOutput, CallRequest, InputNeeded, InputReply
 from chat.tools.mcp.changes import notices_of, subscribed
-from chat.tools.mcp.connection import cause_of, connect
+from chat.tools.mcp.connection import cause_of, connect, trace_meta
 from chat.tools.mcp.elicitation import (
     asked_by,
     needed_before,
@@ -174,6 +174,7 @@ async def _call(
                     arguments=request.arguments,
                     input_responses=responses_of(replies),
                     request_state=state,
+                    _meta=trace_meta(request.traceparent),
                 )
             ),
             _results,

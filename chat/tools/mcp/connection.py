@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 from mcp.client._transport import Transport
@@ -73,6 +73,11 @@ async def _within(seconds: float, connection: Connection) -> AsyncIterator[None]
         async with connection:
             limit.reschedule(None)
             yield
+
+
+def trace_meta(traceparent: str) -> types.RequestParamsMeta | None:
+    """The member ``_meta`` of a request that belongs to a trace."""
+    return cast("types.RequestParamsMeta", {"traceparent": traceparent}) if traceparent else None
 
 
 def cause_of(error: BaseException) -> BaseException:

@@ -25,7 +25,7 @@ from chat.tools.kinds import (
     Cancellation,
     InputNeeded,
 )
-from chat.tools.mcp.connection import cause_of, connect
+from chat.tools.mcp.connection import cause_of, connect, trace_meta
 from chat.tools.mcp.elicitation import asked_in, responses_of
 from chat.tools.mcp.listing import clean_text
 from chat.tools.mcp.results import InvalidContent, output_of
@@ -151,14 +151,15 @@ async def follow(
 ) -> CallOutput | InputNeeded:
     """Brings the answers of people to a task, and asks about it until it ends or needs more of them. A server that
     can't be reached is asked again: the runner of the call has a limit for that. Raises ``CallFailed``."""
+    meta = trace_meta(request.traceparent)
     responses = responses_of(request.continuation.replies)
     if responses is not None:
-        params = _UpdateParams(task_id=task_id, input_responses=responses)
+        params = _UpdateParams(task_id=task_id, input_responses=responses, _meta=meta)
         # The server ignores answers that it has already got.
         await _until_answered(request, _UpdateTask(params=params), _acknowledgements)
     while True:
         state, traffic = await _until_answered(
-            request, _GetTask(params=_TaskParams(task_id=task_id)), _states
+            request, _GetTask(params=_TaskParams(task_id=task_id, _meta=meta)), _states
         )
         if state.task_id not in (None, task_id):
             raise CallFailed(BAD_RESULT, may_have_run=True)

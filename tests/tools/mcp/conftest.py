@@ -69,6 +69,7 @@ class Caller:
             ask=ask,
             heard=self.heard.append,
             list_changed=list_changed,
+            traceparent=values.pop("traceparent", ""),
             continuation=values.pop("continuation", Continuation()),
         )
 

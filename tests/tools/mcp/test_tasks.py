@@ -16,6 +16,8 @@ from tests.tools.mcp.asking import (
 )
 from tests.tools.mcp.conftest import KEY, Caller
 
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,6 +46,20 @@ async def test_requests_about_a_task_name_it_in_a_header(caller: Caller) -> None
     about = [request for request in server.requests if b"tasks/get" in request.body]
     names = ("mcp-name", "mcp-method", "x-key")
     assert [about[0].header(name) for name in names] == ["task-1", "tasks/get", KEY]
+
+
+async def test_messages_of_a_call_and_of_its_task_have_the_trace(caller: Caller) -> None:
+    berth = asking(k1=elicitation())
+    replies = {"k1": InputReply(action="decline")}
+    async with TaskServer(berth, working(), completed()) as server:
+        await caller.needs(server.url, traceparent=TRACE)
+        continuation = Continuation(task="task-1", replies=replies, known=frozenset({"k1"}))
+        await caller.call(server.url, "any", continuation=continuation, traceparent=TRACE)
+
+    of_call = [each for each in server.messages if each["method"] != "server/discover"]
+    traces = [(each["method"], each["params"]["_meta"].get("traceparent")) for each in of_call]
+    methods = ["tools/call", "tasks/get", "tasks/update", "tasks/get", "tasks/get"]
+    assert traces == [(method, TRACE) for method in methods]
 
 
 async def test_stored_task_is_followed_and_no_call_is_made(caller: Caller) -> None:
