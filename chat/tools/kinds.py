@@ -82,7 +82,8 @@ class CallRequest:
     ``ask`` waits for the answer of a person, while the call is open. ``heard`` is told whether the server has answered
     the last question about a task: the state of one is unknown as long as it hasn't. ``list_changed`` is awaited when
     the server tells that its list of tools has changed. ``traceparent`` is the trace context (W3C) that goes with each
-    message of the call."""
+    message of the call. ``renew`` gives the headers of a new token after the server has refused that of an account; it
+    raises ``NeedsSignIn``, or ``CallFailed`` if there is none right now."""
 
     kind: ToolKind
     address: Address
@@ -97,6 +98,7 @@ class CallRequest:
     heard: Callable[[bool], None] = lambda has_answered: None
     list_changed: Callable[[], Awaitable[None]] = _nothing
     traceparent: str = ""
+    renew: Callable[[], Awaitable[Mapping[str, str]]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

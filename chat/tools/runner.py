@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -33,7 +33,7 @@ from chat.tools.kinds import (
     executor_of,
 )
 from chat.tools.sign_in.accounts import Credential, bearer
-from chat.tools.sign_in.refresh import AGAIN, AccountTokens
+from chat.tools.sign_in.refresh import AGAIN, NOT_ACCEPTED, AccountTokens
 from chat.tools.task_canceler import TaskCanceler
 from chat.upstreams.client import Client
 
@@ -298,11 +298,28 @@ class ToolRunner:
     async def _call_signed_in(
         self, execution: Execution, executor: Executor, request: CallRequest, account: int
     ) -> CallOutput | InputNeeded:
-        """Calls with the executor's token. If the server refuses it unread, there is one new token and one more try."""
+        """Calls with the executor's token. If the server refuses it unread, there is one new token and one more try; so it
+        is with each question about the task of the call."""
         call = execution.call
         credential = await self._tokens.usable(account)
+
+        async def renew() -> Mapping[str, str]:
+            nonlocal credential
+            credential = await self._tokens.after_refusal(credential)
+            return bearer(credential)
+
+        async def attempt() -> CallOutput | InputNeeded:
+            try:
+                return await executor(replace(_with_token(request, credential), renew=renew))
+            except CallFailed as failed:
+                if not failed.is_unauthorized or not failed.leaves_task:
+                    raise
+            # A call that has become a task is not made again.
+            await self._tokens.give_up(credential)
+            raise CallFailed(NOT_ACCEPTED, may_have_run=True, leaves_task=True)
+
         try:
-            return await executor(_with_token(request, credential))
+            return await attempt()
         except CallFailed as failed:
             if not failed.is_unauthorized:
                 raise
@@ -311,9 +328,9 @@ class ToolRunner:
             raise CallDropped
         # The rules are looked at again before it is sent.
         execution.is_sent = False
-        credential = await self._tokens.after_refusal(credential)
+        await renew()
         try:
-            return await executor(_with_token(request, credential))
+            return await attempt()
         except CallFailed as failed:
             if not failed.is_unauthorized:
                 raise

@@ -70,6 +70,7 @@ class Caller:
             heard=self.heard.append,
             list_changed=list_changed,
             traceparent=values.pop("traceparent", ""),
+            renew=values.pop("renew", None),
             continuation=values.pop("continuation", Continuation()),
         )
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from chat.models import InputSource, ToolKind
-from chat.tools.kinds import Address, Cancellation, Continuation, InputReply
+from chat.tools.kinds import (
+    Address,
+    CallFailed,
+    Cancellation,
+    Continuation,
+    InputReply,
+    NeedsSignIn,
+)
 from chat.tools.mcp import call_mcp, cancel_mcp_task
 from tests.tools.mcp.asking import (
     TaskServer,
@@ -158,6 +167,65 @@ async def test_status_without_a_message_says_nothing_about_the_task(
     assert output.text == "after all"
     assert "tasks/cancel" not in server.methods
     assert caller.heard == [False, False, True]
+
+
+UNAUTHORIZED = {"raw": b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"}
+
+
+@dataclass
+class Tokens:
+    """What a runner gives for a token that was refused, one after the other."""
+
+    found: list[str | Exception]
+    asked: int = 0
+
+    async def renew(self) -> dict[str, str]:
+        self.asked += 1
+        found = self.found.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return {"X-Key": found}
+
+
+async def test_refused_token_is_renewed_once_for_each_question(caller: Caller) -> None:
+    tokens = Tokens(["second", "third"])
+    states = (UNAUTHORIZED, working(), UNAUTHORIZED, completed("2.31 m"))
+    async with TaskServer(*states) as server:
+        output = await caller.call(
+            server.url, "any", headers={"X-Key": "first"}, renew=tokens.renew
+        )
+
+    assert output.text == "2.31 m"
+    about = [request for request in server.requests if b"tasks/get" in request.body]
+    keys = [request.header("x-key") for request in about]
+    assert keys == ["first", "second", "second", "third"]
+    assert server.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "is_unauthorized", "questions"),
+    [(["second"], True, 2), ([NeedsSignIn("Sign in again.")], False, 1)],
+)
+async def test_task_whose_token_is_refused_for_good_is_left(
+    caller: Caller, found: list[str | Exception], is_unauthorized: bool, questions: int
+) -> None:
+    tokens = Tokens(list(found))
+    async with TaskServer(UNAUTHORIZED) as server:
+        failed = await caller.failure(server.url, renew=tokens.renew)
+
+    assert failed.is_unauthorized is is_unauthorized
+    assert (failed.may_have_run, failed.leaves_task) == (True, True)
+    assert server.methods.count("tasks/get") == questions
+    assert server.calls == tokens.asked == 1
+    assert "tasks/cancel" not in server.methods
+
+
+async def test_token_that_cannot_be_renewed_now_is_asked_for_again(caller: Caller) -> None:
+    tokens = Tokens([CallFailed("Try again later."), "second"])
+    async with TaskServer(UNAUTHORIZED, UNAUTHORIZED, completed("after all")) as server:
+        output = await caller.call(server.url, "any", renew=tokens.renew)
+
+    assert (output.text, tokens.asked) == ("after all", 2)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from tests.support.run_fixtures import MakeRun, StartRunner
 from tests.support.upstream.fake import FakeUpstream
 from tests.tools.calling import calls_of, follow_up_of, statuses
 from tests.tools.mcp.conftest import Caller, caller  # noqa: F401
-from tests.tools.mcp.servers import listed, tool_of
+from tests.tools.mcp.servers import listed, text_result, tool_of
 from tests.tools.sign_in.conftest import answer_in
 from tests.tools.sign_in.oauth_server import OAuthServer, Reply, Seen, json_reply, slow
 from tests.tools.sign_in.test_personal_calls import make_tool
@@ -200,6 +200,48 @@ async def test_task_of_a_call_is_canceled_with_the_token_of_its_executor(
     await until(lambda: bool(oauth.sent("/mcp")))
 
     assert oauth.sent("/mcp")[0].headers["authorization"].startswith("Bearer access-")
+
+
+@pytest.mark.parametrize("accepts_new", [True, False])
+async def test_refusal_while_a_task_is_followed(
+    begin: Begin, oauth: OAuthServer, monkeypatch: pytest.MonkeyPatch, accepts_new: bool
+) -> None:
+    task = {"taskId": "task-1", "ttlMs": None, "createdAt": "2026-11-25T10:30:00Z"}
+    task = {**task, "lastUpdatedAt": task["createdAt"], "pollIntervalMs": 1}
+    results = {
+        "tools/call": {**task, "resultType": "task", "status": "working"},
+        "tasks/get": {
+            **task,
+            "resultType": "complete",
+            "status": "completed",
+            "result": text_result("You were Ana"),
+        },
+    }
+    methods: list[str] = []
+
+    def answer(request: Seen) -> Reply:
+        method = request.json.get("method", "")
+        methods.append(method)
+        if method == "tasks/get" and (not accepts_new or methods.count(method) == 1):
+            oauth.expire_access()
+        result = results.get(method)
+        if result is None or not oauth.person_of(request):
+            return oauth._call(request)
+        return json_reply({"jsonrpc": "2.0", "id": request.json["id"], "result": result})
+
+    oauth.answers["/mcp"] = answer
+    run = await begin()
+    if accepts_new:
+        follow_up = await ended(run)
+        assert outputs(follow_up)[0] == "You were Ana"
+    else:
+        await until(lambda: statuses(run) == [("open", "unknown")])
+
+    assert (methods.count("tools/call"), methods.count("tasks/get")) == (1, 2)
+    assert len(oauth.refreshes) == 1
+    account = await ToolAccount.objects.aget()
+    assert bool(account.problem) is not accepts_new
+    assert "tasks/cancel" not in methods
 
 
 async def test_server_that_refuses_every_token_is_asked_no_further(
