@@ -165,7 +165,7 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
             return None
         if not claimed or not (is_task or _is_allowed_still(call)):
             return None
-        refusal = _why_not_continued(call) if is_task else ""
+        refusal = checks.why_refused(call) if is_task else ""
     try:
         if refusal:
             raise CallFailed(refusal, may_have_run=True)
@@ -195,12 +195,6 @@ def _traceparent(call: ToolCall) -> str:
     is the call, by that of its question. So its logs can be found by what a run’s details show."""
     question = call.question
     return f"00-{question.run.public_id.hex}-{question.public_id.hex[16:]}-01"
-
-
-def _why_not_continued(call: ToolCall) -> str:
-    """Why nobody may ask for the task that does the call any more. What was approved needs no other approval."""
-    decision = checks.decide_at_call(call)
-    return decision.reason if decision.verdict == Verdict.REFUSE else ""
 
 
 def _continuation_of(call: ToolCall) -> Continuation:
