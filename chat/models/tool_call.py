@@ -106,6 +106,8 @@ class ToolCall(models.Model):
     # It has ended so; the output may be empty. Files of such a result are counted, and not stored.
     has_private_result = models.BooleanField(default=False, db_default=False)
     private_files = models.PositiveSmallIntegerField(default=0, db_default=0)
+    # The scopes that its server wants of the executor's account in addition, by spaces: asked for once.
+    needed_scope = models.CharField(max_length=2000, blank=True, default="", db_default="")
     # The runner that has claimed it, and the token of the claim that owns the row.
     runner = models.ForeignKey(
         Runner, null=True, on_delete=models.SET_NULL, related_name="tool_calls"

@@ -23,6 +23,7 @@ from chat.models import (
     ToolRule,
     User,
 )
+from chat.questions.actions import NEEDS_SCOPE as NEEDS_SCOPE
 from chat.questions.actions import NOT_CONNECTED as NOT_CONNECTED
 from chat.tools.definitions import call_digest, tool_digest
 from chat.tools.kinds import executor_of

@@ -86,6 +86,8 @@ class ClaimedCall:
     person: int | None = None
     # The account whose token is to be sent: it is read when the call starts.
     account: int | None = None
+    # Its executor was asked for more rights already.
+    has_asked_for_scope: bool = False
     traceparent: str = ""
 
 
@@ -186,6 +188,7 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
         seconds=_seconds_left(call),
         person=call.question.run.requested_by_id,
         account=account,
+        has_asked_for_scope=bool(call.needed_scope),
         traceparent=_traceparent(call),
     )
 

@@ -138,6 +138,7 @@ class CallOutput:
 class CallFailed(Exception):
     """A call without an output. Its text is a sentence for people; ``may_have_run``: it was sent, and nobody
     knows what it has done. ``is_unauthorized``: the server wants another credential (401), and has run nothing.
+    ``missing_scopes``: the server wants these of the account in addition (403), and has run nothing.
     ``leaves_task``: its task may have its result, and must not be canceled."""
 
     def __init__(
@@ -152,11 +153,16 @@ class CallFailed(Exception):
         self.may_have_run = may_have_run
         self.is_unauthorized = is_unauthorized
         self.leaves_task = leaves_task
+        self.missing_scopes: Sequence[str] = ()
 
 
 class NeedsSignIn(Exception):
-    """A call that waits until its executor has signed in at the server. It has not run; the text is a sentence for
-    people."""
+    """A call that waits until its executor has signed in at the server, with ``scopes`` in addition if there are any. It
+    has not run; the text is a sentence for people."""
+
+    def __init__(self, sentence: str, *, scopes: Sequence[str] = ()) -> None:
+        super().__init__(sentence)
+        self.scopes = scopes
 
 
 Executor = Callable[[CallRequest], Awaitable[CallOutput | InputNeeded]]

@@ -312,6 +312,7 @@ class ToolRunner:
             try:
                 return await executor(replace(_with_token(request, credential), renew=renew))
             except CallFailed as failed:
+                _ask_for_scopes(call, failed)
                 if not failed.is_unauthorized or not failed.leaves_task:
                     raise
             # A call that has become a task is not made again.
@@ -361,6 +362,12 @@ class ToolRunner:
 
 def _may_work_later(error: Exception) -> bool:
     return isinstance(error, StorageFull | StorageBusy) or is_database_unavailable(error)
+
+
+def _ask_for_scopes(call: ClaimedCall, failed: CallFailed) -> None:
+    """Raises ``NeedsSignIn`` if the server wants more rights, unless the executor was asked for them before."""
+    if failed.missing_scopes and not call.has_asked_for_scope:
+        raise NeedsSignIn(str(failed), scopes=failed.missing_scopes) from None
 
 
 def _with_token(request: CallRequest, credential: Credential) -> CallRequest:

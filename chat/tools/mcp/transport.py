@@ -8,13 +8,14 @@ the address that was configured.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx2
 import msgspec
 
+from chat.tools.sign_in.metadata import missing_scopes
 from chat.upstreams.client import Client
 from chat.upstreams.exchange import (
     ExchangedResponse,
@@ -64,6 +65,8 @@ class Traffic:
     has_message: bool = False
     was_sent: bool = False
     wants_sign_in: bool = False
+    # The scopes that the last response wants of the account in addition.
+    missing_scopes: Sequence[str] = ()
     requests: int = 0
     request_bytes: int = 0
     response_bytes: int = 0
@@ -184,6 +187,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         kind = headers.get(b"content-type", b"").lower()
         self.traffic.has_message = response.status != 202 and kind.startswith(_MESSAGES)
         self.traffic.wants_sign_in = response.status == 401 and b"www-authenticate" in headers
+        self.traffic.missing_scopes = missing_scopes(response.status, response.headers)
 
     async def _read(self, response: ExchangedResponse, message: str) -> AsyncGenerator[bytes, None]:
         """The body without the credentials, within the limits. Raises ``httpx2.ReadError``."""

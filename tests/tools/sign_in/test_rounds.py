@@ -6,8 +6,10 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.template.loader import render_to_string
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -25,6 +27,7 @@ from chat.models import (
     ToolServer,
     User,
 )
+from chat.questions.card_reading import cards_by_run
 from chat.runs import runner as runners
 from chat.tools.definitions import stored_definition
 from chat.tools.runner import RUN_CALLS
@@ -271,6 +274,56 @@ async def test_call_waits_until_its_executor_connects(
 
     follow_up = await ended(run)
     assert "You are ana" in str(outputs(follow_up)[0])
+
+
+@pytest.mark.parametrize("grants", [True, False])
+async def test_call_asks_for_the_scopes_that_its_server_wants_once(
+    begin: Begin, alice: User, oauth: OAuthServer, grants: bool
+) -> None:
+    granted: list[str] = []
+
+    def answer(request: Seen) -> Reply:
+        is_call = request.json.get("method") == "tools/call"
+        if is_call and oauth.person_of(request) and "files:write" not in granted:
+            wanted = 'Bearer error="insufficient_scope", scope="files:read files:write"'
+            return 403, {"WWW-Authenticate": wanted}, b""
+        return oauth._call(request)
+
+    oauth.answers["/mcp"] = answer
+    run = await begin()
+    await until(lambda: statuses(run) == [("open", "approval")])
+    assert (len(oauth.refreshes), oauth.calls) == (0, [])
+    await ToolAccount.objects.aupdate(scope="profile")
+
+    page, server = await threads.call(_card, run, alice), await ToolServer.objects.aget()
+    assert "needs more rights" in page
+    assert ">files:write<" in page
+    # Others see for whom it waits.
+    assert "Connect account" not in await threads.call(_card, run, None)
+    question = await Question.objects.aget()
+    started = await threads.call(partial(actions.begin_sign_in, alice, server, question=question))
+    asked = parse_qs(urlsplit(started.address).query)["scope"]
+    assert asked == ["files:read files:write profile"]
+    if grants:
+        granted.append("files:write")
+    await threads.call(partial(connected, alice, server, oauth, question=question))
+
+    follow_up = await ended(run)
+    assert ("You are ana" in str(outputs(follow_up)[0])) is grants
+    assert oauth.calls == (["ana"] if grants else [])
+    [call] = await threads.call(calls_of, run)
+    assert (call.status, call.needed_scope) == (
+        "done" if grants else "failed",
+        "files:read files:write",
+    )
+
+
+def _card(run: Run, reader: User | None) -> str:
+    """The card of the call; for nobody as for a colleague who writes, too."""
+    [card] = cards_by_run(list(Run.objects.filter(pk=run.pk)))[run.pk]
+    return render_to_string(
+        "tools/_call_connect.html", {"asked": card, "user": reader, "may_write": True}
+    )
 
 
 # --- the list of tools ------------------------------------------------------------------------------
