@@ -37,8 +37,6 @@ class ChatConfig(AppConfig):
         from chat.search.sources import INDEX_ANSWER, INDEX_MORE
         from chat.titles.queueing import QUEUE_TITLE
         from chat.titles.writer import WRITE_TITLES
-        from chat.tools.executors import CANCELERS, EXECUTORS
-        from chat.tools.kinds import use_executors
         from chat.tools.outcome import RUN_TOOLS
         from chat.tools.runner import RUN_CALLS
         from chat.tools.server_tests import TEST_SERVERS
@@ -66,7 +64,7 @@ class ChatConfig(AppConfig):
         register_kind(JobKind.CHECK, import_jobs.check)
         register_kind(JobKind.IMPORT, import_jobs.run_import)
         register_kind(JobKind.UNDO, import_jobs.run_undo)
-        use_executors(EXECUTORS, CANCELERS)
+        _register_tool_calls()
         use_cards(cards_by_run)
         use_enqueue(enqueue)
         # Composer, edits, new answers and stops.
@@ -79,6 +77,16 @@ class ChatConfig(AppConfig):
         _register_live_channels()
         _register_inbox_sources()
         use_sprite(lambda: static("icons.svg"))
+
+
+def _register_tool_calls() -> None:
+    from chat.questions.input_actions import use_refusal_check
+    from chat.tools.call_rows import why_refused_now
+    from chat.tools.executors import CANCELERS, EXECUTORS
+    from chat.tools.kinds import use_executors
+
+    use_executors(EXECUTORS, CANCELERS)
+    use_refusal_check(why_refused_now)
 
 
 def _register_live_channels() -> None:

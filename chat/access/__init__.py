@@ -138,7 +138,7 @@ from chat.access.teams import (
     without_team_text,
     writable_teams,
 )
-from chat.access.tools import is_usable_by, may_use_tool, usable_tools
+from chat.access.tools import is_usable_by, listed_tools, may_use_tool, sees_list, usable_tools
 
 __all__ = [
     "IS_SHARED_WITH_PROJECT",
@@ -211,6 +211,7 @@ __all__ = [
     "jobs_of",
     "known_membership_of",
     "last_active",
+    "listed_tools",
     "managed_conversations",
     "managed_people",
     "managed_projects",
@@ -243,6 +244,7 @@ __all__ = [
     "readers_of_project",
     "reading_of",
     "sees_a_team",
+    "sees_list",
     "shared_files",
     "sign_in_servers",
     "teams_with_members",

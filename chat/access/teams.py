@@ -20,6 +20,7 @@ from django.http import Http404
 from django.utils.translation import gettext
 
 from chat.access.not_here import NOT_HERE
+from chat.access.tools import is_listed_for, listed_tools
 from chat.models import (
     AccessToken,
     Group,
@@ -111,6 +112,8 @@ def get_tool_of_server(user: User, public_id: UUID) -> Tool:
     if tool is None or tool.server is None:
         raise Http404(NOT_HERE)
     tool.server = get_tool_server(user, tool.server.public_id)
+    if not listed_tools(user, tool.server).filter(pk=tool.pk).exists():
+        raise Http404(NOT_HERE)
     tool.team = tool.server.team
     return tool
 
@@ -237,7 +240,10 @@ def teams_with_members(user: User) -> list[Team]:
     return list(
         teams.order_by("name").prefetch_related(
             Prefetch(
-                "tools", Tool.objects.select_related("request", "server").defer("schema", "offered")
+                "tools",
+                Tool.objects.filter(is_listed_for(user))
+                .select_related("request", "server")
+                .defer("schema", "offered"),
             ),
             Prefetch("memberships__user", people),
             Prefetch("invitations", invitations),

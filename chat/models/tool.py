@@ -85,6 +85,18 @@ class ToolServer(models.Model):
     # The steps of the last test: [{"name", "outcome", "text"}].
     test = models.JSONField(default=list, blank=True)
     tested_at = models.DateTimeField(null=True, blank=True)
+    # From then on the list of tools is stale, and is read again.
+    list_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # The list that was read last is for the person alone with whose account it was read.
+    has_private_list = models.BooleanField(default=False, db_default=False, editable=False)
+    list_person = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        editable=False,
+    )
     # A test that a runner is to make, and since when one makes it.
     test_queued_at = models.DateTimeField(null=True, blank=True, editable=False)
     test_claimed_at = models.DateTimeField(null=True, blank=True, editable=False)

@@ -106,6 +106,8 @@ class ToolCall(models.Model):
     # It has ended so; the output may be empty. Files of such a result are counted, and not stored.
     has_private_result = models.BooleanField(default=False, db_default=False)
     private_files = models.PositiveSmallIntegerField(default=0, db_default=0)
+    # The scopes that its server wants of the executor's account in addition, by spaces: asked for once.
+    needed_scope = models.CharField(max_length=2000, blank=True, default="", db_default="")
     # The runner that has claimed it, and the token of the claim that owns the row.
     runner = models.ForeignKey(
         Runner, null=True, on_delete=models.SET_NULL, related_name="tool_calls"
@@ -169,6 +171,19 @@ class ToolCall(models.Model):
 
     def _context(self, name: str) -> str:
         return f"tool_call:{self.pk}:{name}"
+
+
+class ToolRecording(models.Model):
+    """The last message of a call to its server, and the response, without credentials and as far as they are kept. It is
+    deleted when recordings of answers are."""
+
+    call = models.OneToOneField(ToolCall, on_delete=models.CASCADE, related_name="recording")
+    sent = models.TextField(blank=True)
+    received = models.TextField(blank=True)
+    recorded_at = models.DateTimeField(default=timezone.now, db_index=True)
+
+    def __str__(self) -> str:
+        return f"recording of call {self.call_id}"
 
 
 class InputStatus(models.TextChoices):

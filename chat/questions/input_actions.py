@@ -6,6 +6,8 @@ that makes the call again with the answers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
@@ -42,6 +44,16 @@ STATUS_OF = {
 }
 
 
+# The reason why a call may no longer be made, in English; empty if it may.
+RefusalCheck = Callable[[ToolCall], str]
+_refusal_checks: list[RefusalCheck] = []
+
+
+def use_refusal_check(check: RefusalCheck) -> None:
+    """Sets what decides whether a call may go on with an answer. `chat.apps` calls it once."""
+    _refusal_checks[:] = [check]
+
+
 def may_answer(user: User, call: ToolCall) -> bool:
     """Returns whether this person may answer what the call asks: the executor of a call with an account, otherwise
     everybody who writes in the conversation."""
@@ -53,7 +65,7 @@ def may_answer(user: User, call: ToolCall) -> bool:
 
 def answer(user: User, call: ToolCall, asked: ToolInput, action: str, content: JsonObject) -> None:
     """Accepts with the values of the form, declines, or dismisses the request. Raises ``ActionRefused`` if it comes too
-    late."""
+    late, or if the call may no longer be made: then the values are not sent."""
     status = STATUS_OF[action]
     values = content if status == InputStatus.ACCEPTED else {}
     if len(msgspec.json.encode(values)) > CONTENT_BYTES:
@@ -74,12 +86,21 @@ def answer(user: User, call: ToolCall, asked: ToolInput, action: str, content: J
         if not answered:
             _check_same(user, asked, status, values)
             return
+        if status == InputStatus.ACCEPTED:
+            _check_still_made(call)
         _audit(user, call, status)
         if asked.source == InputSource.REFUSAL and status != InputStatus.ACCEPTED:
             _refuse(user, question)
             return
         _go_on(question, asked)
         publish_run(question.run, revision)
+
+
+def _check_still_made(call: ToolCall) -> None:
+    """The runner would refuse the call after the answer."""
+    for check in _refusal_checks:
+        if reason := check(call):
+            raise ActionRefused(gettext(reason))
 
 
 def _refuse(user: User, question: Question) -> None:

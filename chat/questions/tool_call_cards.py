@@ -15,7 +15,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from chat.events import JsonObject
 from chat.models import CallStatus, QuestionStatus, ToolCall, ToolRule, User
-from chat.questions.actions import NOT_CONNECTED
+from chat.questions.actions import NEEDS_SCOPE, NOT_CONNECTED
 from chat.questions.input_cards import InputCard, first_open, input_cards
 from chat.questions.question_cards import QuestionCard, digest
 from chat.rendering import figures
@@ -110,9 +110,16 @@ class ToolCallCard(QuestionCard):
 
     @property
     def needs_account(self) -> bool:
-        """True if it waits until the executor has an account at the server."""
+        """True if it waits until the executor has an account at the server, or one with more rights."""
         is_asked = self.is_open and self.tool_call.status == CallStatus.APPROVAL
-        return is_asked and self.tool_call.is_personal and not self._has_account
+        lacks_some = not self._has_account or self.tool_call.error == NEEDS_SCOPE
+        return is_asked and self.tool_call.is_personal and lacks_some
+
+    @property
+    def needed_scopes(self) -> list[str]:
+        """The rights that the server wants in addition, in its own words."""
+        call = self.tool_call
+        return call.needed_scope.split() if call.error == NEEDS_SCOPE else []
 
     @property
     def _has_account(self) -> bool:

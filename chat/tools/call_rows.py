@@ -18,7 +18,7 @@ from chat.models import (
     ToolInput,
 )
 from chat.runs.tool_calls import TOOL_CALLS, end_for_nobody
-from chat.tools.checks import DELETED
+from chat.tools.checks import DELETED, why_refused
 
 
 def read_call(pk: int) -> ToolCall | None:
@@ -32,6 +32,12 @@ def read_call(pk: int) -> ToolCall | None:
         "question__run__requested_by",
     )
     return rows.defer("question__run__result").filter(pk=pk).first()
+
+
+def why_refused_now(call: ToolCall) -> str:
+    """As `checks.why_refused`, with what the database has."""
+    current = read_call(call.pk)
+    return why_refused(current) if current is not None else DELETED
 
 
 def lock_conversation(pk: int) -> bool:

@@ -182,6 +182,13 @@ def decide_at_call(call: ToolCall) -> Decision:
     return Decision(verdict=Verdict.REFUSE, reason=CHANGED) if is_changed else decision
 
 
+def why_refused(call: ToolCall) -> str:
+    """Why a call that has begun may not go on; empty if it may. What was approved, or ran by itself, needs no other
+    approval. Needs what ``decide_at_call`` does."""
+    decision = decide_at_call(call)
+    return decision.reason if decision.verdict == Verdict.REFUSE else ""
+
+
 def _decide_approved(call: ToolCall, conversation: Conversation) -> Decision:
     tool = call.tool
     reason = why_never(conversation, tool)

@@ -86,6 +86,9 @@ class ClaimedCall:
     person: int | None = None
     # The account whose token is to be sent: it is read when the call starts.
     account: int | None = None
+    # Its executor was asked for more rights already.
+    has_asked_for_scope: bool = False
+    traceparent: str = ""
 
 
 # --- claiming --------------------------------------------------------------------------------------
@@ -164,7 +167,7 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
             return None
         if not claimed or not (is_task or _is_allowed_still(call)):
             return None
-        refusal = _why_not_continued(call) if is_task else ""
+        refusal = checks.why_refused(call) if is_task else ""
     try:
         if refusal:
             raise CallFailed(refusal, may_have_run=True)
@@ -185,13 +188,16 @@ def _claim(pk: int, runner: UUID) -> ClaimedCall | None:
         seconds=_seconds_left(call),
         person=call.question.run.requested_by_id,
         account=account,
+        has_asked_for_scope=bool(call.needed_scope),
+        traceparent=_traceparent(call),
     )
 
 
-def _why_not_continued(call: ToolCall) -> str:
-    """Why nobody may ask for the task that does the call any more. What was approved needs no other approval."""
-    decision = checks.decide_at_call(call)
-    return decision.reason if decision.verdict == Verdict.REFUSE else ""
+def _traceparent(call: ToolCall) -> str:
+    """The trace context of the call (W3C): the trace is the run, by its public id, and the parent of what the server does
+    is the call, by that of its question. So its logs can be found by what a run’s details show."""
+    question = call.question
+    return f"00-{question.run.public_id.hex}-{question.public_id.hex[16:]}-01"
 
 
 def _continuation_of(call: ToolCall) -> Continuation:

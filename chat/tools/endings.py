@@ -64,7 +64,7 @@ def end_call(
     if isinstance(ending, InputNeeded):
         return ask_for_input(pk, claim, ending)
     if isinstance(ending, NeedsSignIn):
-        return _ask_to_sign_in(pk, claim)
+        return _ask_to_sign_in(pk, claim, ending.scopes)
     if isinstance(ending, CallFailed):
         return _end_failed(pk, claim, ending)
     text = clean(ending.text)
@@ -232,8 +232,9 @@ def ask_people(pk: int, claim: UUID, sentence: str, *, leaves_task: bool = False
     return bool(asked)
 
 
-def _ask_to_sign_in(pk: int, claim: UUID) -> bool:
-    """The call has not run. It waits until its executor has an account again, and runs then if it was approved."""
+def _ask_to_sign_in(pk: int, claim: UUID, scopes: Sequence[str]) -> bool:
+    """The call has not run. It waits until its executor has an account again, or one with these scopes, and runs then if
+    it was approved."""
     call = read_call(pk)
     if call is None:
         return False
@@ -245,16 +246,18 @@ def _ask_to_sign_in(pk: int, claim: UUID) -> bool:
             claim=None,
             runner=None,
             sent_at=None,
-            error=questions.NOT_CONNECTED,
+            error=questions.NEEDS_SCOPE if scopes else questions.NOT_CONNECTED,
+            **({"needed_scope": " ".join(scopes)} if scopes else {}),
         )
         if asked:
             questions.reopen_running(call.question)
             publish_after_commit(TOOL_CALLS)
     if asked:
         logger.info("tool_call.needs_sign_in call=%d", pk)
-        if call.executor is not None and call.tool is not None and call.tool.server is not None:
+        server = call.tool.server if call.tool is not None else None
+        if call.executor is not None and server is not None and not scopes:
             # Other cards still offer an approval.
-            show_connected(call.executor, call.tool.server)
+            show_connected(call.executor, server)
     return bool(asked)
 
 

@@ -14,6 +14,9 @@ from chat.events import Citation, Json, JsonObject
 from chat.models import InputSource, ToolKind
 from chat.upstreams.client import Client
 
+# Bytes of a message that a receipt shows: as much as a page shows of one text.
+RECORDED_BYTES = 32_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
@@ -28,6 +31,14 @@ class Address:
     service: str = ""
     # The names of the arguments that may be sent; ``None``: all.
     arguments: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """A message to a server and the response, as text, without credentials and cut at ``RECORDED_BYTES`` each."""
+
+    sent: str = field(default="", repr=False)
+    received: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +81,21 @@ class Continuation:
     known: frozenset[str] = frozenset()
 
 
+async def _nothing() -> None:
+    """For requests that nobody listens to."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest:
     """One call that may be made, or continued. ``report`` takes the progress that the server tells; ``sent`` must be
     awaited before the first byte of the call itself is sent, and stores that it may have run from then on.
     ``store_task`` must be awaited before anything else is done with a task, and returns whether the call goes on;
     ``ask`` waits for the answer of a person, while the call is open. ``heard`` is told whether the server has answered
-    the last question about a task: the state of one is unknown as long as it hasn't."""
+    the last question about a task: the state of one is unknown as long as it hasn't. ``list_changed`` is awaited when
+    the server tells that its list of tools has changed. ``traceparent`` is the trace context (W3C) that goes with each
+    message of the call. ``renew`` gives the headers of a new token after the server has refused that of an account; it
+    raises ``NeedsSignIn``, or ``CallFailed`` if there is none right now. ``record`` takes each exchange of messages that
+    belongs to the call itself; the last one is kept."""
 
     kind: ToolKind
     address: Address
@@ -89,6 +108,10 @@ class CallRequest:
     ask: Callable[[AskedInput], Awaitable[InputReply]]
     continuation: Continuation = Continuation()
     heard: Callable[[bool], None] = lambda has_answered: None
+    list_changed: Callable[[], Awaitable[None]] = _nothing
+    traceparent: str = ""
+    renew: Callable[[], Awaitable[Mapping[str, str]]] | None = None
+    record: Callable[[Recording], None] = lambda recording: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +151,7 @@ class CallOutput:
 class CallFailed(Exception):
     """A call without an output. Its text is a sentence for people; ``may_have_run``: it was sent, and nobody
     knows what it has done. ``is_unauthorized``: the server wants another credential (401), and has run nothing.
+    ``missing_scopes``: the server wants these of the account in addition (403), and has run nothing.
     ``leaves_task``: its task may have its result, and must not be canceled."""
 
     def __init__(
@@ -142,11 +166,16 @@ class CallFailed(Exception):
         self.may_have_run = may_have_run
         self.is_unauthorized = is_unauthorized
         self.leaves_task = leaves_task
+        self.missing_scopes: Sequence[str] = ()
 
 
 class NeedsSignIn(Exception):
-    """A call that waits until its executor has signed in at the server. It has not run; the text is a sentence for
-    people."""
+    """A call that waits until its executor has signed in at the server, with ``scopes`` in addition if there are any. It
+    has not run; the text is a sentence for people."""
+
+    def __init__(self, sentence: str, *, scopes: Sequence[str] = ()) -> None:
+        super().__init__(sentence)
+        self.scopes = scopes
 
 
 Executor = Callable[[CallRequest], Awaitable[CallOutput | InputNeeded]]

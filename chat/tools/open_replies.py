@@ -11,7 +11,6 @@ from chat.models import ToolInput
 from chat.tools import checks, endings, inputs
 from chat.tools.call_rows import read_call
 from chat.tools.kinds import CallFailed, InputReply
-from chat.tools.rules import Verdict
 
 
 def replies_to(rows: Collection[int]) -> dict[int, InputReply]:
@@ -33,9 +32,8 @@ def _end_refused(pk: int) -> bool:
     if call is None or call.claim is None:
         # The runner drops it.
         return True
-    decision = checks.decide_at_call(call)
-    if decision.verdict != Verdict.REFUSE:
-        # A call that was approved, or ran by itself, needs no other approval.
+    reason = checks.why_refused(call)
+    if not reason:
         return False
-    endings.end_call(pk, call.claim, CallFailed(decision.reason, may_have_run=True))
+    endings.end_call(pk, call.claim, CallFailed(reason, may_have_run=True))
     return True

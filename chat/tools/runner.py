@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from uuid import UUID
@@ -16,7 +16,7 @@ from chat.core.errors import StorageBusy, StorageFull, is_database_unavailable
 from chat.core.threads import DatabaseThreads
 from chat.runs.runner import PeriodicTask
 from chat.runs.tool_calls import TOOL_CALLS
-from chat.tools import claims, endings, left_tasks
+from chat.tools import claims, left_tasks, recordings, server_lists
 from chat.tools.asked_people import AskedPeople
 from chat.tools.claims import ClaimedCall
 from chat.tools.execution import Execution
@@ -32,7 +32,7 @@ from chat.tools.kinds import (
     executor_of,
 )
 from chat.tools.sign_in.accounts import Credential, bearer
-from chat.tools.sign_in.refresh import AGAIN, AccountTokens
+from chat.tools.sign_in.refresh import AGAIN, NOT_ACCEPTED, AccountTokens
 from chat.tools.task_canceler import TaskCanceler
 from chat.upstreams.client import Client
 
@@ -168,7 +168,7 @@ class ToolRunner:
             ending = await self._call(execution)
         except CallDropped:
             return
-        await self._store(execution.call, ending)
+        await self._store(execution, ending)
 
     async def _call(
         self, execution: Execution
@@ -214,6 +214,9 @@ class ToolRunner:
         async def ask(asked: AskedInput) -> InputReply:
             return await self._asked_people.ask(execution, asked)
 
+        async def list_changed() -> None:
+            await self._threads.call(server_lists.expire_list, call.pk)
+
         return CallRequest(
             kind=call.kind,
             address=call.address,
@@ -226,6 +229,9 @@ class ToolRunner:
             ask=ask,
             continuation=call.continuation,
             heard=execution.heard,
+            list_changed=list_changed,
+            traceparent=call.traceparent,
+            record=execution.record,
         )
 
     async def _store_task(self, call: ClaimedCall, task: str) -> bool:
@@ -242,11 +248,29 @@ class ToolRunner:
     async def _call_signed_in(
         self, execution: Execution, executor: Executor, request: CallRequest, account: int
     ) -> CallOutput | InputNeeded:
-        """Calls with the executor's token. If the server refuses it unread, there is one new token and one more try."""
+        """Calls with the executor's token. If the server refuses it unread, there is one new token and one more try; so it
+        is with each question about the task of the call."""
         call = execution.call
         credential = await self._tokens.usable(account)
+
+        async def renew() -> Mapping[str, str]:
+            nonlocal credential
+            credential = await self._tokens.after_refusal(credential)
+            return bearer(credential)
+
+        async def attempt() -> CallOutput | InputNeeded:
+            try:
+                return await executor(replace(_with_token(request, credential), renew=renew))
+            except CallFailed as failed:
+                _ask_for_scopes(call, failed)
+                if not failed.is_unauthorized or not failed.leaves_task:
+                    raise
+            # A call that has become a task is not made again.
+            await self._tokens.give_up(credential)
+            raise CallFailed(NOT_ACCEPTED, may_have_run=True, leaves_task=True)
+
         try:
-            return await executor(_with_token(request, credential))
+            return await attempt()
         except CallFailed as failed:
             if not failed.is_unauthorized:
                 raise
@@ -255,9 +279,9 @@ class ToolRunner:
             raise CallDropped
         # The rules are looked at again before it is sent.
         execution.is_sent = False
-        credential = await self._tokens.after_refusal(credential)
+        await renew()
         try:
-            return await executor(_with_token(request, credential))
+            return await attempt()
         except CallFailed as failed:
             if not failed.is_unauthorized:
                 raise
@@ -266,14 +290,17 @@ class ToolRunner:
 
     async def _store(
         self,
-        call: ClaimedCall,
+        execution: Execution,
         ending: CallOutput | InputNeeded | CallFailed | NeedsSignIn,
     ) -> None:
         """Stores the result, as soon as the database can. A call whose result it refuses fails: it has run, and must not
         be repeated."""
+        call = execution.call
         while True:
             try:
-                await self._threads.call(endings.end_call, call.pk, call.claim, ending)
+                await self._threads.call(
+                    recordings.end_recorded, call.pk, call.claim, ending, execution.recording
+                )
                 return
             except Exception as error:
                 logger.warning("tool_call.unstored call=%d error=%s", call.pk, type(error).__name__)
@@ -288,6 +315,12 @@ class ToolRunner:
 
 def _may_work_later(error: Exception) -> bool:
     return isinstance(error, StorageFull | StorageBusy) or is_database_unavailable(error)
+
+
+def _ask_for_scopes(call: ClaimedCall, failed: CallFailed) -> None:
+    """Raises ``NeedsSignIn`` if the server wants more rights, unless the executor was asked for them before."""
+    if failed.missing_scopes and not call.has_asked_for_scope:
+        raise NeedsSignIn(str(failed), scopes=failed.missing_scopes) from None
 
 
 def _with_token(request: CallRequest, credential: Credential) -> CallRequest:

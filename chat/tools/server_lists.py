@@ -8,19 +8,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
 
+from chat.core.notify import publish_after_commit
 from chat.models import Tool, ToolKind, ToolRule, ToolServer
 from chat.result.deferred_tools import RESERVED_NAMES
 from chat.tools.definitions import tool_digest
-from chat.tools.mcp.listing import MOST_TOOLS, RemoteTool, ToolListing, digest_of
-from chat.tools.servers import GONE
+from chat.tools.mcp.listing import (
+    LEAST_LIST_SECONDS,
+    MOST_TOOLS,
+    RemoteTool,
+    ToolListing,
+    digest_of,
+)
+from chat.tools.servers import GONE, TESTS
 
 WIRE_NAME_LENGTH = 64
 # Tools of a server with those that it no longer lists and that were on once: it may list other names each time.
 MOST_ROWS = 2 * MOST_TOOLS
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def expire_list(call: int) -> None:
+    """The server of a call tells that its list has changed: a runner reads it again, as soon as it may."""
+    server = ToolServer.objects.filter(tools__calls=call, tested_at__isnull=False).first()
+    if server is None or server.tested_at is None:
+        return
+    now = timezone.now()
+    # A server may tell it all the time.
+    at = max(now, server.tested_at + timedelta(seconds=LEAST_LIST_SECONDS))
+    later = Q(list_expires_at=None) | Q(list_expires_at__gt=at)
+    if ToolServer.objects.filter(later, pk=server.pk).update(list_expires_at=at) and at == now:
+        publish_after_commit(TESTS)
 
 
 def store_listing(server: ToolServer, listing: ToolListing) -> None:

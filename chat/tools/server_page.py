@@ -90,11 +90,11 @@ class ToolPage:
     after: int | None
 
 
-def tool_page(server: ToolServer, start: int = 0) -> ToolPage:
-    """The tools of a server from the number ``start`` on, as many as one page may have; those that need a look come
+def tool_page(listed: Iterable[Tool], start: int = 0) -> ToolPage:
+    """The tools of a server that the reader may see, from the number ``start`` on, as many as one page may have; those that need a look come
     first."""
     tools = sorted(
-        server.tools.all(),
+        listed,
         key=lambda tool: (not servers.is_changed(tool), servers.is_gone(tool), tool.name),
     )
     starts = [0]

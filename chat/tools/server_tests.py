@@ -1,6 +1,6 @@
 """Tests of tool servers: a runner connects to a server, reads its tools and stores them, step by step.
 
-Servers whose tools are in use are read again from time to time, so that changed tools are noticed.
+Servers whose tools are in use are read again when their list is no longer fresh, so that changed tools are noticed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,17 @@ from chat import access
 from chat.core.encryption import DecryptionError
 from chat.core.threads import DatabaseThreads
 from chat.events import JsonObject
-from chat.models import Tool, ToolAccount, ToolRule, ToolServer
+from chat.models import Tool, ToolAccount, ToolRule, ToolServer, User
 from chat.runs.runner import PeriodicTask
 from chat.tools.kinds import CallFailed, NeedsSignIn
 from chat.tools.mcp import list_tools
-from chat.tools.mcp.listing import ListingFailed, ListRequest, StepState, ToolListing
+from chat.tools.mcp.listing import (
+    USUAL_LIST_SECONDS,
+    ListingFailed,
+    ListRequest,
+    StepState,
+    ToolListing,
+)
 from chat.tools.server_lists import store_listing
 from chat.tools.servers import TESTS
 from chat.tools.sign_in.accounts import account_for_call, bearer
@@ -36,8 +42,8 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 30.0
 # A server of which a process that died had begun the test is tested again after this time.
 LOST_AFTER = timedelta(minutes=3)
-# How often a server is read again of which a tool is switched on.
-READ_AGAIN_AFTER = timedelta(hours=1)
+# After this time a server is read again that couldn’t be read.
+READ_AGAIN_AFTER = timedelta(seconds=USUAL_LIST_SECONDS)
 AT_ONCE = 4
 # How often a step that was made is written, so that pages show it.
 SHOWN_SECONDS = 0.3
@@ -60,6 +66,8 @@ class ServerTest:
 
     server: ToolServer
     claimed_at: datetime
+    # The person with whose account the list is read.
+    person: User | None = None
     steps: list[JsonObject] = field(default_factory=list)
 
     def step(self, name: str, outcome: StepState, text: str) -> None:
@@ -166,6 +174,7 @@ async def _list_signed_in(
     account = await threads.call(_account_to_read, test.server)
     if account is None:
         raise NeedsSignIn(NO_ACCOUNT)
+    test.person = account.person
     text = gettext("Signed in with the account of %(person)s.") % {"person": account.person}
     try:
         credential = await tokens.usable(account.pk)
@@ -230,7 +239,9 @@ def claim_due() -> list[ServerTest]:
     is_free = Q(test_claimed_at=None) | Q(test_claimed_at__lt=now - LOST_AFTER)
     is_used = Exists(Tool.objects.filter(server=OuterRef("pk")).exclude(rule=ToolRule.OFF))
     # The demo belongs to this version, and `make run` is to load no library for it.
-    is_old = Q(is_used, is_enabled=True, is_demo=False, tested_at__lt=now - READ_AGAIN_AFTER)
+    is_old = Q(is_used, is_enabled=True, is_demo=False, tested_at__isnull=False)
+    # Earlier versions stored no time.
+    is_old &= Q(list_expires_at=None) | Q(list_expires_at__lt=now)
     due = ToolServer.objects.filter(is_free, Q(test_queued_at__isnull=False) | is_old)
     tests = []
     for server in due.order_by(F("test_queued_at").asc(nulls_last=True), "pk")[:AT_ONCE]:
@@ -262,11 +273,22 @@ def give_back(test: ServerTest) -> None:
 def end_test(test: ServerTest, listing: ToolListing | None) -> None:
     """Stores the report, and the tools if they were read. A server that was removed or changed meanwhile stays as it is."""
     now = timezone.now()
-    values: dict[str, object] = {"protocol": listing.protocol} if listing else {}
+    values: dict[str, object] = {}
+    fresh = timedelta(seconds=listing.fresh_seconds) if listing else READ_AGAIN_AFTER
+    if listing is not None:
+        values = {
+            "protocol": listing.protocol,
+            "has_private_list": test.person is not None and not listing.is_public,
+            "list_person": test.person,
+        }
     with transaction.atomic():
         ended = _held(test).update(
             test=test.steps, tested_at=now, test_queued_at=None, test_claimed_at=None, **values
         )
+        # If the server has told meanwhile that its list has changed, this one is stale already.
+        same = ToolServer.objects.filter(list_expires_at=test.server.list_expires_at)
+        if ended:
+            same.filter(pk=test.server.pk).update(list_expires_at=now + fresh)
         if ended and listing is not None:
             store_listing(test.server, listing)
     logger.info(

@@ -80,13 +80,15 @@ def tool_server(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The last test and the tools. While a test is made, the page fetches itself again."""
     server = access.get_tool_server(request.user, public_id)
     start = request.GET.get("from", "")
-    shown = tool_page(server, int(start[:6]) if start.isascii() and start.isdigit() else 0)
+    listed = access.listed_tools(request.user, server)
+    shown = tool_page(listed, int(start[:6]) if start.isascii() and start.isdigit() else 0)
     page = {
         "server": server,
         "state": state_of(server),
         "steps": steps_of(server),
         "lines": shown.lines,
         "shown": shown,
+        "sees_list": access.sees_list(request.user, server),
         "read_only": read_only_offers(shown.lines),
         "people": ServerPeopleForm(server=server) if _has_people(server) else None,
         "sign_in": sign_in_of(server, request.user) if server.signs_in_people else None,

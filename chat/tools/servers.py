@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext
 
+from chat import access
 from chat.core import notify
 from chat.core.errors import ActionRefused, storage_errors
 from chat.core.text import check_name, one_line
@@ -228,7 +229,7 @@ def run_read_only_tools(user: User, server: ToolServer, digests: Mapping[str, st
     """Lets the tools run automatically of which the server says that they only read, as far as they are still those
     that the person has seen (``digests`` by public id). Returns their number."""
     done = 0
-    for tool in server.tools.select_related("team"):
+    for tool in access.listed_tools(user, server).select_related("team"):
         definition = definition_of(tool)
         digest = digests.get(str(tool.public_id))
         if definition["is_read_only"] and not is_gone(tool) and digest == digest_of(definition):

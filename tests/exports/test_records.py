@@ -59,7 +59,7 @@ RECORDS: dict[type[Model], tuple[type[Struct], set[str]]] = {
             *("question", "tool", "runner", "claim", "claimed_at", "progress"),
             *("rounds", "answered_round", "sealed_state", "sealed_task"),
             *("executor", "is_personal", "keeps_private", "private_output"),
-            *("has_private_result", "private_files"),
+            *("has_private_result", "private_files", "needed_scope"),
         },
     ),
     Message: (form.Turn, {"revision"}),

@@ -20,8 +20,10 @@ from chat.models import (
     QuestionStatus,
     Runner,
     Team,
+    Tool,
     ToolCall,
     ToolInput,
+    ToolRule,
     User,
 )
 from tests.support.rooms import HTMX, Room, get_page, queries_of, text_of, url_of
@@ -110,6 +112,25 @@ def test_card_asks_with_a_form_and_readers_see_no_form(
     assert "Which <b>berth</b>?" in text_of(read)
     assert not read.xpath(".//form | .//select")
     assert "Anyone who can write" in text_of(read)
+
+
+@pytest.mark.parametrize("source", [InputSource.RESULT, InputSource.TASK, InputSource.OPEN_CALL])
+def test_form_says_at_once_that_the_tool_was_turned_off(
+    as_bob: Client, question: Question, source: InputSource
+) -> None:
+    asked = ask(question, source=source)
+    Tool.objects.update(rule=ToolRule.OFF)
+
+    refused = post(as_bob, question, asked, **{"field-0": "1", "field-1": "2"})
+
+    assert refused.status_code == 409
+    assert "This tool is turned off." in refused.content.decode()
+    asked.refresh_from_db()
+    assert (asked.status, asked.content, asked.answered_by) == ("open", {}, None)
+    assert statuses(question) == (QuestionStatus.OPEN, CallStatus.INPUT)
+    assert not AuditEvent.objects.filter(verb="tool_call.answered").exists()
+    assert post(as_bob, question, asked, action="cancel").status_code == 200
+    assert statuses(question) == (QuestionStatus.RUNNING, CallStatus.QUEUED)
 
 
 def test_answer_is_stored_and_a_runner_goes_on(

@@ -15,7 +15,8 @@ from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
 from chat.tools.command_lines import is_command
 from chat.tools.kinds import CallFailed, CallOutput, CallRequest, InputNeeded, InputReply
-from chat.tools.mcp.connection import cause_of, connect
+from chat.tools.mcp.changes import notices_of, subscribed
+from chat.tools.mcp.connection import cause_of, connect, trace_meta
 from chat.tools.mcp.elicitation import (
     asked_by,
     needed_before,
@@ -36,6 +37,7 @@ from chat.tools.mcp.listing import (
     ToolListing,
     clean_json,
     clean_text,
+    fresh_seconds_of,
     usable_tools,
 )
 from chat.tools.mcp.results import InvalidContent, output_of
@@ -89,14 +91,18 @@ async def call(request: CallRequest) -> CallOutput | InputNeeded:
         before_call=request.sent,
     )
     try:
-        async with connect(
-            request.client,
-            endpoint,
-            traffic,
-            on_elicitation=_asker(request),
-            # A process that ends with the connection leaves no task behind.
-            extensions=[] if is_command(endpoint.url) else [TASKS],
-        ) as connection:
+        async with (
+            connect(
+                request.client,
+                endpoint,
+                traffic,
+                on_elicitation=_asker(request),
+                on_message=notices_of(request),
+                # A process that ends with the connection leaves no task behind.
+                extensions=[] if is_command(endpoint.url) else [TASKS],
+            ) as connection,
+            subscribed(request, connection),
+        ):
             result = await _call_until_done(connection, request, traffic)
         if not isinstance(result, CreatedTask):
             return _output(result, traffic)
@@ -109,7 +115,10 @@ async def call(request: CallRequest) -> CallOutput | InputNeeded:
             _fail_call(error, traffic)
         except CallFailed as failed:
             failed.is_unauthorized = traffic.status == 401 and not failed.may_have_run
+            failed.missing_scopes = () if failed.may_have_run else tuple(traffic.missing_scopes)
             raise
+    finally:
+        request.record(traffic.recording())
     return await begin_task(request, result, traffic)
 
 
@@ -168,6 +177,7 @@ async def _call(
                     arguments=request.arguments,
                     input_responses=responses_of(replies),
                     request_state=state,
+                    _meta=trace_meta(request.traceparent),
                 )
             ),
             _results,
@@ -266,6 +276,7 @@ def _version_sentence(connection: Connection) -> str:
 
 async def _listing(connection: Connection) -> ToolListing:
     offered: list[RemoteTool] = []
+    pages: list[types.ListToolsResult] = []
     cursor: str | None = None
     if connection.server_capabilities.tools is None:
         return ToolListing(protocol=connection.protocol_version)
@@ -273,6 +284,7 @@ async def _listing(connection: Connection) -> ToolListing:
         page = await connection.session.list_tools(
             params=types.PaginatedRequestParams(cursor=cursor)
         )
+        pages.append(page)
         offered += map(_remote, page.tools[: MOST_TOOLS + 1 - len(offered)])
         is_last = page.next_cursor is None or page.next_cursor == cursor
         cursor = page.next_cursor
@@ -286,6 +298,9 @@ async def _listing(connection: Connection) -> ToolListing:
         tools=tools,
         unusable=unusable,
         is_cut=len(offered) > MOST_TOOLS or not is_last,
+        # Earlier versions have neither; the library fills in 0 and "private".
+        fresh_seconds=fresh_seconds_of([page.ttl_ms for page in pages]),
+        is_public=all(page.cache_scope == "public" for page in pages),
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 from mcp.client._transport import Transport
 from mcp.client.client import Client as Connection
 from mcp.client.extension import ClientExtension
-from mcp.client.session import ElicitationFnT
+from mcp.client.session import ElicitationFnT, MessageHandlerFnT
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types.version import LATEST_MODERN_VERSION
 
@@ -31,6 +31,7 @@ async def connect(
     traffic: Traffic,
     *,
     on_elicitation: ElicitationFnT | None = None,
+    on_message: MessageHandlerFnT | None = None,
     extensions: Sequence[ClientExtension] = (),
     is_modern: bool = False,
 ) -> AsyncIterator[Connection]:
@@ -44,6 +45,7 @@ async def connect(
             # Each connection lives for one call or one list.
             cache=None,
             elicitation_callback=on_elicitation,
+            message_handler=on_message,
             extensions=extensions,
             **options,
         )
@@ -71,6 +73,11 @@ async def _within(seconds: float, connection: Connection) -> AsyncIterator[None]
         async with connection:
             limit.reschedule(None)
             yield
+
+
+def trace_meta(traceparent: str) -> types.RequestParamsMeta | None:
+    """The member ``_meta`` of a request that belongs to a trace."""
+    return cast("types.RequestParamsMeta", {"traceparent": traceparent}) if traceparent else None
 
 
 def cause_of(error: BaseException) -> BaseException:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,6 +20,9 @@ from chat.upstreams.client import Client
 
 StepState = Literal["running", "ok", "warning", "failed"]
 
+# How long a list stays fresh whose server doesn’t say it, and the bounds of what a server may say.
+USUAL_LIST_SECONDS = 3600.0
+LEAST_LIST_SECONDS, MOST_LIST_SECONDS = 60.0, 24 * 3600.0
 # Above this the names alone would fill a page and a model's context.
 MOST_TOOLS = 500
 MOST_PAGES = 50
@@ -82,13 +85,16 @@ class RemoteTool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolListing:
     """``is_cut``: the server has more tools than were read. ``unusable``: names of tools that were left out, with
-    the reason."""
+    the reason. ``fresh_seconds`` is how long it need not be read again; ``is_public``: the server says that it has the
+    same list for everybody."""
 
     protocol: str
     server_name: str = ""
     tools: tuple[RemoteTool, ...] = ()
     unusable: tuple[tuple[str, str], ...] = ()
     is_cut: bool = False
+    fresh_seconds: float = USUAL_LIST_SECONDS
+    is_public: bool = False
 
 
 class ListingFailed(Exception):
@@ -103,6 +109,15 @@ class ListingFailed(Exception):
 def digest_of(definition: Json) -> str:
     """The same for the same definition, whatever the order of its members. 64 hexadecimal digits."""
     return hashlib.sha256(msgspec.json.encode(definition, order="deterministic")).hexdigest()
+
+
+def fresh_seconds_of(milliseconds: Sequence[int]) -> float:
+    """How long a list stays fresh, by the ``ttlMs`` of its pages. 0 says nothing about it: the list is stale whenever it
+    would be used, and reading it before each answer would make people wait."""
+    least = min(milliseconds, default=0)
+    if least <= 0:
+        return USUAL_LIST_SECONDS
+    return min(max(least / 1000, LEAST_LIST_SECONDS), MOST_LIST_SECONDS)
 
 
 def usable_tools(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -24,13 +25,15 @@ from chat.tools.kinds import (
     CallRequest,
     Cancellation,
     InputNeeded,
+    NeedsSignIn,
 )
-from chat.tools.mcp.connection import cause_of, connect
+from chat.tools.mcp.connection import cause_of, connect, trace_meta
 from chat.tools.mcp.elicitation import asked_in, responses_of
 from chat.tools.mcp.listing import clean_text
 from chat.tools.mcp.results import InvalidContent, output_of
 from chat.tools.mcp.sentences import (
     BAD_RESULT,
+    KEY_REFUSED,
     TASK_CANCELED,
     TASK_FAILED,
     TASK_GONE,
@@ -146,19 +149,48 @@ async def begin_task(
     return await follow(request, created.task_id, request_bytes=traffic.request_bytes)
 
 
+@dataclass(slots=True, kw_only=True)
+class _Polls:
+    """The requests about one task. ``headers`` are credentials; ``is_renewed``: the server has answered nothing since
+    they are new."""
+
+    request: CallRequest
+    headers: Mapping[str, str]
+    is_renewed: bool = False
+
+    async def renew(self) -> bool:
+        """Gets a new token after the server has refused this one. False without an account, or if there is none right
+        now. Raises ``CallFailed`` if the server has refused a new one, or the person has to sign in again."""
+        if self.request.renew is None:
+            return False
+        over = {"may_have_run": True, "leaves_task": True}
+        if self.is_renewed:
+            raise CallFailed(KEY_REFUSED, is_unauthorized=True, **over)
+        try:
+            self.headers = await self.request.renew()
+        except NeedsSignIn as ended:
+            raise CallFailed(str(ended), **over) from None
+        except CallFailed:
+            return False
+        self.is_renewed = True
+        return True
+
+
 async def follow(
     request: CallRequest, task_id: str, *, request_bytes: int = 0
 ) -> CallOutput | InputNeeded:
     """Brings the answers of people to a task, and asks about it until it ends or needs more of them. A server that
     can't be reached is asked again: the runner of the call has a limit for that. Raises ``CallFailed``."""
+    polls = _Polls(request=request, headers=request.address.headers)
+    meta = trace_meta(request.traceparent)
     responses = responses_of(request.continuation.replies)
     if responses is not None:
-        params = _UpdateParams(task_id=task_id, input_responses=responses)
+        params = _UpdateParams(task_id=task_id, input_responses=responses, _meta=meta)
         # The server ignores answers that it has already got.
-        await _until_answered(request, _UpdateTask(params=params), _acknowledgements)
+        await _until_answered(polls, _UpdateTask(params=params), _acknowledgements)
     while True:
         state, traffic = await _until_answered(
-            request, _GetTask(params=_TaskParams(task_id=task_id)), _states
+            polls, _GetTask(params=_TaskParams(task_id=task_id, _meta=meta)), _states
         )
         if state.task_id not in (None, task_id):
             raise CallFailed(BAD_RESULT, may_have_run=True)
@@ -204,13 +236,14 @@ _ENDINGS: Mapping[str, Callable[[TaskState, int, Traffic], CallOutput]] = {
 
 
 async def _until_answered(
-    request: CallRequest, message: types.Request[Any, Any], adapter: TypeAdapter[Any]
+    polls: _Polls, message: types.Request[Any, Any], adapter: TypeAdapter[Any]
 ) -> tuple[Any, Traffic]:
+    request = polls.request
     while True:
         traffic = Traffic()
         endpoint = Endpoint(
             url=request.address.url,
-            headers=request.address.headers,
+            headers=polls.headers,
             most_bytes=request.most_bytes,
         )
         try:
@@ -218,9 +251,14 @@ async def _until_answered(
         except Exception as error:
             request.heard(False)
             _raise_final(cause_of(error), traffic)
+            if traffic.status == HTTPStatus.UNAUTHORIZED and await polls.renew():
+                continue
         else:
+            polls.is_renewed = False
             request.heard(True)
             return answer, traffic
+        finally:
+            request.record(traffic.recording())
         await asyncio.sleep(_pause(None))
 
 

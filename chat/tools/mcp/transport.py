@@ -8,13 +8,15 @@ the address that was configured.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx2
 import msgspec
 
+from chat.tools.kinds import RECORDED_BYTES, Recording
+from chat.tools.sign_in.metadata import missing_scopes
 from chat.upstreams.client import Client
 from chat.upstreams.exchange import (
     ExchangedResponse,
@@ -23,7 +25,7 @@ from chat.upstreams.exchange import (
     exchange,
 )
 from chat.upstreams.failures import UpstreamBroken, UpstreamRefused, failure
-from chat.upstreams.redaction import Redactor
+from chat.upstreams.redaction import MARK, Redactor
 
 # A server may cut a stream again and again, and the client reads on with a request each time.
 MOST_REQUESTS = 100
@@ -36,6 +38,11 @@ SILENCE_SECONDS = 30.0
 MOST_VALUES = 100_000
 
 CALL = "tools/call"
+LISTEN = "subscriptions/listen"
+# The messages of a call that its receipt shows.
+RECORDED = (CALL, "tasks/get", "tasks/update")
+# The state that a server wants kept, and the id of its task: whoever has one may be able to act for us.
+_HANDLES = re.compile(r'("(?:requestState|taskId)"\s*:\s*)"(?:[^"\\]|\\.)*(?:"|\\?$)')
 _MESSAGES = (b"application/json", b"text/event-stream")
 
 
@@ -63,10 +70,27 @@ class Traffic:
     has_message: bool = False
     was_sent: bool = False
     wants_sign_in: bool = False
+    # The scopes that the last response wants of the account in addition.
+    missing_scopes: Sequence[str] = ()
     requests: int = 0
     request_bytes: int = 0
     response_bytes: int = 0
     total_bytes: int = 0
+    # The beginnings of the last recorded message and of the response to it, without credentials.
+    sent: str = ""
+    received: bytearray = field(default_factory=bytearray)
+
+    def record_sent(self, body: bytes, secrets: Redactor) -> None:
+        self.sent = secrets.text(body[:RECORDED_BYTES].decode("utf-8", "replace"))
+        self.received.clear()
+
+    def record_received(self, data: bytes) -> None:
+        """The data of the response so far, without credentials."""
+        self.received += data[: max(0, RECORDED_BYTES - len(self.received))]
+
+    def recording(self) -> Recording:
+        received = self.received.decode("utf-8", "replace")
+        return Recording(sent=_without_handles(self.sent), received=_without_handles(received))
 
 
 class _Message(msgspec.Struct):
@@ -113,6 +137,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         body = await request.aread()
         message = _method_of(body) or request.method
         is_call = message == CALL
+        if message in RECORDED:
+            self.traffic.record_sent(body, Redactor(self._secrets))
         try:
             response = await self._send(request, body, message)
         except UpstreamError as error:
@@ -183,6 +209,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         kind = headers.get(b"content-type", b"").lower()
         self.traffic.has_message = response.status != 202 and kind.startswith(_MESSAGES)
         self.traffic.wants_sign_in = response.status == 401 and b"www-authenticate" in headers
+        self.traffic.missing_scopes = missing_scopes(response.status, response.headers)
 
     async def _read(self, response: ExchangedResponse, message: str) -> AsyncGenerator[bytes, None]:
         """The body without the credentials, within the limits. Raises ``httpx2.ReadError``."""
@@ -197,12 +224,16 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 if is_too_long or values.add(data) > MOST_VALUES:
                     raise UpstreamBroken(failure("too_large"))
                 if clean := redactor.chunk(data):
+                    if message in RECORDED:
+                        self.traffic.record_received(clean)
                     yield clean
         except UpstreamError as error:
             if message not in GOODBYES:
                 self.traffic.failure = error
             raise httpx2.ReadError("the response broke") from error
         if rest := redactor.flush():
+            if message in RECORDED:
+                self.traffic.record_received(rest)
             yield rest
 
 
@@ -233,6 +264,10 @@ def open_client(transport: GuardedTransport) -> httpx2.AsyncClient:
     )
 
 
+def _without_handles(text: str) -> str:
+    return _HANDLES.sub(rf'\1"{MARK}"', text)
+
+
 def _times(message: str) -> ExchangeTimes:
     if message in GOODBYES:
         return ExchangeTimes(
@@ -241,7 +276,8 @@ def _times(message: str) -> ExchangeTimes:
             silence_seconds=GOODBYE_SECONDS,
         )
     # A tool may work for minutes without a word; the caller has a limit for it.
-    return ExchangeTimes(silence_seconds=None if message == CALL else SILENCE_SECONDS)
+    is_long = message in (CALL, LISTEN)
+    return ExchangeTimes(silence_seconds=None if is_long else SILENCE_SECONDS)
 
 
 def _method_of(body: bytes) -> str:

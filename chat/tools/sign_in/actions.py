@@ -30,6 +30,7 @@ from chat.models import (
     OAuthClient,
     Question,
     ToolAccount,
+    ToolCall,
     ToolServer,
     ToolSignIn,
     User,
@@ -46,7 +47,7 @@ from chat.tools.sign_in.clients import (
     redirect_uri,
 )
 from chat.tools.sign_in.discovery import Discovered
-from chat.tools.sign_in.metadata import SignInFailed, covers, scopes_to_ask
+from chat.tools.sign_in.metadata import SignInFailed, covers, scopes_of, scopes_to_ask
 from chat.tools.sign_in.tokens import REFUSED, Tokens
 from chat.tools.sign_in.waiting_calls import show_connected
 from chat.upstreams.client import Client
@@ -133,7 +134,7 @@ def begin_sign_in(
         token_endpoint=place.issuer.token_endpoint,
         revocation_endpoint=place.issuer.revocation_endpoint,
         redirect_uri=redirect_uri(),
-        scope=scopes_to_ask(place.resource, place.issuer),
+        scope=_scope_for(user, server, question, place),
     )
     started.set_verifier(verifier)
     with storage_errors(), transaction.atomic():
@@ -147,6 +148,19 @@ def begin_sign_in(
         host=urlsplit(place.issuer.authorization_endpoint).netloc,
         issuer=place.issuer.issuer,
     )
+
+
+def _scope_for(user: User, server: ToolServer, question: Question | None, place: Discovered) -> str:
+    """The scopes to ask for, by spaces. Those that the call of a card lacks are asked for with those that the account
+    has: its new token replaces the old one."""
+    usual = scopes_to_ask(place.resource, place.issuer)
+    call = ToolCall.objects.filter(question=question, executor=user).exclude(needed_scope="")
+    needed = call.values_list("needed_scope", flat=True).first() if question is not None else None
+    if not needed:
+        return usual
+    account = ToolAccount.objects.filter(person=user, server=server).first()
+    all_scopes = f"{needed} {usual} {account.scope if account is not None else ''}".split()
+    return " ".join(scopes_of(list(dict.fromkeys(all_scopes))))
 
 
 def _authorization_address(

@@ -149,6 +149,14 @@ def challenge_of(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[str, str]:
     return found
 
 
+def missing_scopes(status: int, headers: Sequence[tuple[bytes, bytes]]) -> list[str]:
+    """The scopes that a response wants of the account in addition (RFC 6750 section 3.1); empty if it names none."""
+    challenge = challenge_of(headers)
+    if status != 403 or challenge.get("error") != "insufficient_scope":
+        return []
+    return scopes_of(challenge.get("scope", "").split())
+
+
 def read_resource(
     document: JsonObject, server: str, challenged: str = "", *, is_of_origin: bool = False
 ) -> Resource:

@@ -18,6 +18,7 @@ from chat.tools.kinds import (
     Continuation,
     InputNeeded,
     InputReply,
+    Recording,
 )
 from chat.tools.mcp import call_mcp, list_tools
 from chat.tools.mcp.listing import ListingFailed, ListRequest, ToolListing
@@ -38,6 +39,8 @@ class Caller:
     tasks: list[str] = field(default_factory=list)
     asked: list[AskedInput] = field(default_factory=list)
     heard: list[bool] = field(default_factory=list)
+    changes: int = 0
+    recordings: list[Recording] = field(default_factory=list)
     reply: InputReply = field(default_factory=lambda: InputReply(action="cancel"))
 
     def request(self, url: str, name: str, arguments: Any = None, **values: Any) -> CallRequest:
@@ -52,6 +55,9 @@ class Caller:
             self.asked.append(asked)
             return self.reply
 
+        async def list_changed() -> None:
+            self.changes += 1
+
         headers = values.pop("headers", {})
         return CallRequest(
             kind=ToolKind.MCP,
@@ -64,6 +70,10 @@ class Caller:
             store_task=store_task,
             ask=ask,
             heard=self.heard.append,
+            list_changed=list_changed,
+            traceparent=values.pop("traceparent", ""),
+            renew=values.pop("renew", None),
+            record=self.recordings.append,
             continuation=values.pop("continuation", Continuation()),
         )
 

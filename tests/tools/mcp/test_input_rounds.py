@@ -387,7 +387,10 @@ async def test_tool_that_was_turned_off_meanwhile_gets_no_answer(begin: Begin, a
         run = await begin(url, ("book", {"ship": "Anna"}))
         (row,) = await asked(run)
         await threads.call(lambda: Tool.objects.update(rule="off"))
-        await threads.call(answer, alice, row, **BERTH)
+        with pytest.raises(ActionRefused, match="turned off"):
+            await threads.call(answer, alice, row, **BERTH)
+        # No answer reaches the tool, whatever it is.
+        await threads.call(answer, alice, row, "cancel")
         await until(lambda: statuses(run) == [("declined", "refused")])
 
     assert own.booked == []

@@ -21,8 +21,8 @@ from tests.runs.helpers import text_of, threads, until, until_ended
 from tests.runs.waiting import calling, saying, wire_call
 from tests.support.run_fixtures import MakeRun, StartRunner
 from tests.support.upstream.fake import FakeUpstream
-from tests.tools.calling import follow_up_of, statuses
-from tests.tools.mcp.servers import OwnServer, serving
+from tests.tools.calling import calls_of, follow_up_of, statuses
+from tests.tools.mcp.servers import OwnServer, ToldServer, sends, serving, text_result
 
 Begin = Callable[..., Awaitable[Run]]
 
@@ -127,3 +127,14 @@ async def test_definition_that_nobody_has_seen_is_not_called(begin: Begin) -> No
 
     assert await threads.call(statuses, run) == [("declined", "refused")]
     assert own.calls == []
+
+
+async def test_call_has_the_trace_of_its_run(begin: Begin) -> None:
+    async with ToldServer(tools_call=sends(text_result())) as told:
+        run = await begin(told.url, any={})
+        await until(lambda: follow_up_of(run) is not None)
+
+    [sent] = [request for request in told.requests if b"tools/call" in request.body]
+    trace = json.loads(sent.body)["params"]["_meta"]["traceparent"]
+    [call] = await threads.call(calls_of, run)
+    assert trace == f"00-{run.public_id.hex}-{call.question.public_id.hex[16:]}-01"

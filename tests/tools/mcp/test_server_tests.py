@@ -159,18 +159,73 @@ def test_result_of_a_server_that_was_changed_or_removed_is_dropped(
 
 def test_servers_whose_tools_are_used_are_read_again(server: ToolServer) -> None:
     old = timezone.now() - timedelta(hours=2)
-    ToolServer.objects.update(test_queued_at=None, tested_at=old)
+    ToolServer.objects.update(test_queued_at=None, tested_at=old, list_expires_at=None)
     tool = Tool.objects.create(team=server.team, name="a", server=server, rule=ToolRule.ASK)
 
     [test] = claim_due()
     end_test(test, None)
     assert claim_due() == []
     for unused in ({"is_enabled": False}, {"is_enabled": True, "is_demo": True}):
-        ToolServer.objects.update(tested_at=old, **unused)
+        ToolServer.objects.update(list_expires_at=old, **unused)
         assert claim_due() == []
-    Tool.objects.filter(pk=tool.pk).update(rule=ToolRule.OFF)
     ToolServer.objects.update(is_demo=False)
+    [test] = claim_due()
+    end_test(test, None)
+    Tool.objects.filter(pk=tool.pk).update(rule=ToolRule.OFF)
+    ToolServer.objects.update(list_expires_at=old)
     assert claim_due() == []
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "seconds"),
+    [(0, 3600), (120_000, 120), (1, 60), (10**12, 24 * 3600)],
+)
+async def test_list_is_read_again_when_it_is_no_longer_fresh(
+    caller: Caller,
+    threads: DatabaseThreads,
+    server: ToolServer,
+    milliseconds: int,
+    seconds: int,
+) -> None:
+    async def lists(peer: Peer, message: dict[str, Any]) -> None:
+        is_first = told.methods.count("tools/list") == 1
+        tools = [tool_of("a", description="one" if is_first else "two")]
+        await sends(listed(*tools, ttlMs=milliseconds))(peer, message)
+
+    async with ToldServer(tools_list=lists) as told:
+        await point_at(server, told.url)
+        await round_of(caller, threads)
+        await server.tools.aupdate(rule=ToolRule.AUTO, seen_digest="seen")
+        await round_of(caller, threads)
+        await server.arefresh_from_db()
+        fresh = server.list_expires_at - server.tested_at
+        assert told.methods.count("tools/list") == 1
+        await point_at(server, told.url, list_expires_at=timezone.now())
+        await round_of(caller, threads)
+
+    assert fresh == timedelta(seconds=seconds)
+    assert told.methods.count("tools/list") == 2
+    tool = await server.tools.aget()
+    assert (tool.rule, tool.description, tool.offered["description"]) == ("off", "one", "two")
+
+
+async def test_list_of_several_pages_is_fresh_as_long_as_its_first_stale_page(
+    caller: Caller,
+) -> None:
+    async def lists(peer: Peer, message: dict[str, Any]) -> None:
+        is_first = "cursor" not in message["params"]
+        page = (
+            listed(tool_of("a"), ttlMs=300_000, nextCursor="more")
+            if is_first
+            else listed(tool_of("b"), ttlMs=90_000, cacheScope="private")
+        )
+        await sends(page)(peer, message)
+
+    async with ToldServer(tools_list=lists) as told:
+        listing = await caller.list(told.url)
+
+    assert [tool.name for tool in listing.tools] == ["a", "b"]
+    assert (listing.fresh_seconds, listing.is_public) == (90, False)
 
 
 async def test_error_of_ours_ends_the_test_without_its_text(

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from chat.models import InputSource, ToolKind
-from chat.tools.kinds import Address, Cancellation, Continuation, InputReply
+from chat.tools.kinds import (
+    Address,
+    CallFailed,
+    Cancellation,
+    Continuation,
+    InputReply,
+    NeedsSignIn,
+)
 from chat.tools.mcp import call_mcp, cancel_mcp_task
 from tests.tools.mcp.asking import (
     TaskServer,
@@ -15,6 +24,8 @@ from tests.tools.mcp.asking import (
     working,
 )
 from tests.tools.mcp.conftest import KEY, Caller
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.fixture(autouse=True)
@@ -44,6 +55,20 @@ async def test_requests_about_a_task_name_it_in_a_header(caller: Caller) -> None
     about = [request for request in server.requests if b"tasks/get" in request.body]
     names = ("mcp-name", "mcp-method", "x-key")
     assert [about[0].header(name) for name in names] == ["task-1", "tasks/get", KEY]
+
+
+async def test_messages_of_a_call_and_of_its_task_have_the_trace(caller: Caller) -> None:
+    berth = asking(k1=elicitation())
+    replies = {"k1": InputReply(action="decline")}
+    async with TaskServer(berth, working(), completed()) as server:
+        await caller.needs(server.url, traceparent=TRACE)
+        continuation = Continuation(task="task-1", replies=replies, known=frozenset({"k1"}))
+        await caller.call(server.url, "any", continuation=continuation, traceparent=TRACE)
+
+    of_call = [each for each in server.messages if each["method"] != "server/discover"]
+    traces = [(each["method"], each["params"]["_meta"].get("traceparent")) for each in of_call]
+    methods = ["tools/call", "tasks/get", "tasks/update", "tasks/get", "tasks/get"]
+    assert traces == [(method, TRACE) for method in methods]
 
 
 async def test_stored_task_is_followed_and_no_call_is_made(caller: Caller) -> None:
@@ -142,6 +167,65 @@ async def test_status_without_a_message_says_nothing_about_the_task(
     assert output.text == "after all"
     assert "tasks/cancel" not in server.methods
     assert caller.heard == [False, False, True]
+
+
+UNAUTHORIZED = {"raw": b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"}
+
+
+@dataclass
+class Tokens:
+    """What a runner gives for a token that was refused, one after the other."""
+
+    found: list[str | Exception]
+    asked: int = 0
+
+    async def renew(self) -> dict[str, str]:
+        self.asked += 1
+        found = self.found.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return {"X-Key": found}
+
+
+async def test_refused_token_is_renewed_once_for_each_question(caller: Caller) -> None:
+    tokens = Tokens(["second", "third"])
+    states = (UNAUTHORIZED, working(), UNAUTHORIZED, completed("2.31 m"))
+    async with TaskServer(*states) as server:
+        output = await caller.call(
+            server.url, "any", headers={"X-Key": "first"}, renew=tokens.renew
+        )
+
+    assert output.text == "2.31 m"
+    about = [request for request in server.requests if b"tasks/get" in request.body]
+    keys = [request.header("x-key") for request in about]
+    assert keys == ["first", "second", "second", "third"]
+    assert server.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "is_unauthorized", "questions"),
+    [(["second"], True, 2), ([NeedsSignIn("Sign in again.")], False, 1)],
+)
+async def test_task_whose_token_is_refused_for_good_is_left(
+    caller: Caller, found: list[str | Exception], is_unauthorized: bool, questions: int
+) -> None:
+    tokens = Tokens(list(found))
+    async with TaskServer(UNAUTHORIZED) as server:
+        failed = await caller.failure(server.url, renew=tokens.renew)
+
+    assert failed.is_unauthorized is is_unauthorized
+    assert (failed.may_have_run, failed.leaves_task) == (True, True)
+    assert server.methods.count("tasks/get") == questions
+    assert server.calls == tokens.asked == 1
+    assert "tasks/cancel" not in server.methods
+
+
+async def test_token_that_cannot_be_renewed_now_is_asked_for_again(caller: Caller) -> None:
+    tokens = Tokens([CallFailed("Try again later."), "second"])
+    async with TaskServer(UNAUTHORIZED, UNAUTHORIZED, completed("after all")) as server:
+        output = await caller.call(server.url, "any", renew=tokens.renew)
+
+    assert (output.text, tokens.asked) == ("after all", 2)
 
 
 @pytest.mark.parametrize(

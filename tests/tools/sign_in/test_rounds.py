@@ -6,8 +6,12 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.template.loader import render_to_string
+from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from chat import events as canonical
@@ -23,7 +27,9 @@ from chat.models import (
     ToolServer,
     User,
 )
+from chat.questions.card_reading import cards_by_run
 from chat.runs import runner as runners
+from chat.tools.definitions import stored_definition
 from chat.tools.runner import RUN_CALLS
 from chat.tools.server_tests import TEST_SERVERS
 from chat.tools.servers import queue_test
@@ -35,8 +41,9 @@ from tests.support.run_fixtures import MakeRun, StartRunner
 from tests.support.upstream.fake import FakeUpstream
 from tests.tools.calling import calls_of, follow_up_of, statuses
 from tests.tools.mcp.conftest import Caller, caller  # noqa: F401
+from tests.tools.mcp.servers import listed, text_result, tool_of
 from tests.tools.sign_in.conftest import answer_in
-from tests.tools.sign_in.oauth_server import OAuthServer, Reply, Seen, slow
+from tests.tools.sign_in.oauth_server import OAuthServer, Reply, Seen, json_reply, slow
 from tests.tools.sign_in.test_personal_calls import make_tool
 
 Begin = Callable[..., Awaitable[Run]]
@@ -198,6 +205,48 @@ async def test_task_of_a_call_is_canceled_with_the_token_of_its_executor(
     assert oauth.sent("/mcp")[0].headers["authorization"].startswith("Bearer access-")
 
 
+@pytest.mark.parametrize("accepts_new", [True, False])
+async def test_refusal_while_a_task_is_followed(
+    begin: Begin, oauth: OAuthServer, monkeypatch: pytest.MonkeyPatch, accepts_new: bool
+) -> None:
+    task = {"taskId": "task-1", "ttlMs": None, "createdAt": "2026-11-25T10:30:00Z"}
+    task = {**task, "lastUpdatedAt": task["createdAt"], "pollIntervalMs": 1}
+    results = {
+        "tools/call": {**task, "resultType": "task", "status": "working"},
+        "tasks/get": {
+            **task,
+            "resultType": "complete",
+            "status": "completed",
+            "result": text_result("You were Ana"),
+        },
+    }
+    methods: list[str] = []
+
+    def answer(request: Seen) -> Reply:
+        method = request.json.get("method", "")
+        methods.append(method)
+        if method == "tasks/get" and (not accepts_new or methods.count(method) == 1):
+            oauth.expire_access()
+        result = results.get(method)
+        if result is None or not oauth.person_of(request):
+            return oauth._call(request)
+        return json_reply({"jsonrpc": "2.0", "id": request.json["id"], "result": result})
+
+    oauth.answers["/mcp"] = answer
+    run = await begin()
+    if accepts_new:
+        follow_up = await ended(run)
+        assert outputs(follow_up)[0] == "You were Ana"
+    else:
+        await until(lambda: statuses(run) == [("open", "unknown")])
+
+    assert (methods.count("tools/call"), methods.count("tasks/get")) == (1, 2)
+    assert len(oauth.refreshes) == 1
+    account = await ToolAccount.objects.aget()
+    assert bool(account.problem) is not accepts_new
+    assert "tasks/cancel" not in methods
+
+
 async def test_server_that_refuses_every_token_is_asked_no_further(
     begin: Begin, oauth: OAuthServer
 ) -> None:
@@ -225,6 +274,56 @@ async def test_call_waits_until_its_executor_connects(
 
     follow_up = await ended(run)
     assert "You are ana" in str(outputs(follow_up)[0])
+
+
+@pytest.mark.parametrize("grants", [True, False])
+async def test_call_asks_for_the_scopes_that_its_server_wants_once(
+    begin: Begin, alice: User, oauth: OAuthServer, grants: bool
+) -> None:
+    granted: list[str] = []
+
+    def answer(request: Seen) -> Reply:
+        is_call = request.json.get("method") == "tools/call"
+        if is_call and oauth.person_of(request) and "files:write" not in granted:
+            wanted = 'Bearer error="insufficient_scope", scope="files:read files:write"'
+            return 403, {"WWW-Authenticate": wanted}, b""
+        return oauth._call(request)
+
+    oauth.answers["/mcp"] = answer
+    run = await begin()
+    await until(lambda: statuses(run) == [("open", "approval")])
+    assert (len(oauth.refreshes), oauth.calls) == (0, [])
+    await ToolAccount.objects.aupdate(scope="profile")
+
+    page, server = await threads.call(_card, run, alice), await ToolServer.objects.aget()
+    assert "needs more rights" in page
+    assert ">files:write<" in page
+    # Others see for whom it waits.
+    assert "Connect account" not in await threads.call(_card, run, None)
+    question = await Question.objects.aget()
+    started = await threads.call(partial(actions.begin_sign_in, alice, server, question=question))
+    asked = parse_qs(urlsplit(started.address).query)["scope"]
+    assert asked == ["files:read files:write profile"]
+    if grants:
+        granted.append("files:write")
+    await threads.call(partial(connected, alice, server, oauth, question=question))
+
+    follow_up = await ended(run)
+    assert ("You are ana" in str(outputs(follow_up)[0])) is grants
+    assert oauth.calls == (["ana"] if grants else [])
+    [call] = await threads.call(calls_of, run)
+    assert (call.status, call.needed_scope) == (
+        "done" if grants else "failed",
+        "files:read files:write",
+    )
+
+
+def _card(run: Run, reader: User | None) -> str:
+    """The card of the call; for nobody as for a colleague who writes, too."""
+    [card] = cards_by_run(list(Run.objects.filter(pk=run.pk)))[run.pk]
+    return render_to_string(
+        "tools/_call_connect.html", {"asked": card, "user": reader, "may_write": True}
+    )
 
 
 # --- the list of tools ------------------------------------------------------------------------------
@@ -268,3 +367,54 @@ async def test_tools_are_read_with_the_account_of_whoever_tests(
     assert len(oauth.refreshes) == 1
     assert [tool.rule async for tool in Tool.objects.all()] == [ToolRule.OFF]
     assert "access-" not in str(listed_server.test)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("scope", ["private", "public"])
+async def test_list_of_one_person_is_shown_to_nobody_else(
+    caller: Caller,  # noqa: F811
+    listed_server: ToolServer,
+    administrator: User,
+    alice: User,
+    oauth: OAuthServer,
+    scope: str,
+) -> None:
+    def lists(request: Seen) -> Reply:
+        if oauth.person_of(request) and request.json.get("method") == "tools/list":
+            found = listed(tool_of("whoami", description="The notes of Ana"), cacheScope=scope)
+            return json_reply({"jsonrpc": "2.0", "id": request.json["id"], "result": found})
+        return oauth._call(request)
+
+    oauth.answers["/mcp"] = lists
+    await User.objects.filter(pk=alice.pk).aupdate(is_staff=True)
+    await alice.arefresh_from_db()
+    await threads.call(connected, administrator, listed_server, oauth)
+    await threads.call(queue_test, listed_server, administrator)
+    await TEST_SERVERS.make(caller.client, threads)()
+    # Until her own list is read, she sees nothing of the other one.
+    await threads.call(queue_test, listed_server, alice)
+
+    async def shown(user: User) -> tuple[bool, bool, int]:
+        return await threads.call(_shown, user)
+
+    is_private = scope == "private"
+    assert await shown(administrator) == (True, True, 302)
+    assert await shown(alice) == ((False, False, 404) if is_private else (True, True, 302))
+    await Tool.objects.aupdate(rule=ToolRule.ASK, seen_digest="seen")
+    assert await shown(alice) == (True, True, 302)
+    tool = await Tool.objects.aget()
+    tool.offered = {**stored_definition(tool), "description": "The plans of Ana"}
+    await tool.asave()
+    assert (await shown(alice))[1:] == ((True, 404) if is_private else (True, 302))
+
+
+def _shown(user: User) -> tuple[bool, bool, int]:
+    """What a manager sees of the only tool: on the server's page and among the tools, and what changing its rule
+    gives."""
+    browser = Client()
+    browser.force_login(user)
+    tool = Tool.objects.select_related("server").get()
+    pages = (reverse("tool_server", args=[tool.server.public_id]), reverse("tools"))
+    bodies = [browser.get(each).content.decode() for each in pages]
+    answer = browser.post(reverse("tool_server_rule", args=[tool.public_id]), {"rule": "off"})
+    return "of Ana" in bodies[0], "of Ana" in bodies[1], answer.status_code
