@@ -229,15 +229,25 @@ def _is_about_task(error: ValidationError) -> bool:
     return any(each["loc"][:1] == ("task",) for each in error.errors(include_input=False))
 
 
+async def _dismiss(
+    context: ClientRequestContext, params: types.ElicitRequestParams
+) -> types.ElicitResult:
+    """Nobody is asked while tools are read."""
+    return types.ElicitResult(action="cancel")
+
+
 async def list_tools(request: ListRequest) -> ToolListing:
-    """Connects and reads the tools, as many as are used. Raises ``ListingFailed``."""
+    """Connects and reads the tools, as many as are used. The server is told of the same abilities as with a call, because
+    it may list some tools only to clients that have them. Raises ``ListingFailed``."""
     traffic = Traffic()
     endpoint = Endpoint(url=request.url, headers=request.headers, most_bytes=LIST_BYTES)
     name = "connect"
     request.step(name, "running", gettext("Connecting…"))
     try:
         async with asyncio.timeout(LIST_SECONDS):
-            async with connect(request.client, endpoint, traffic) as connection:
+            async with connect(
+                request.client, endpoint, traffic, on_elicitation=_dismiss, extensions=[TASKS]
+            ) as connection:
                 request.step(name, "ok", _version_sentence(connection))
                 accepted = KEY_ACCEPTED if request.headers else NO_SIGN_IN
                 request.step("sign_in", "ok", request.signed_in or accepted)

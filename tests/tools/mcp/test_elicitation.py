@@ -21,10 +21,12 @@ from tests.tools.mcp.conftest import Caller
 from tests.tools.mcp.servers import (
     ToldServer,
     answered,
+    listed,
     refused,
     sends,
     serving,
     text_result,
+    tool_of,
 )
 
 BERTH = {"pier": "north", "nights": 2}
@@ -75,6 +77,19 @@ async def test_older_version_asks_to_open_an_address(caller: Caller) -> None:
 
     assert [each.url for each in caller.asked] == ["https://pay.example/x?y=1"]
     assert output.text == "accept"
+
+
+async def test_list_declares_what_a_call_declares(caller: Caller) -> None:
+    tools = listed(tool_of("any"))
+    async with ToldServer(tools_list=sends(tools), tools_call=sends(text_result())) as server:
+        await caller.list(server.url)
+        await caller.call(server.url, "any")
+
+    declared = {
+        json.loads(each.body)["method"]: capabilities_in(each.body) for each in server.requests
+    }
+    assert declared["tools/list"] == declared["tools/call"]
+    assert "elicitation" in declared["tools/list"]
 
 
 @pytest.mark.parametrize("era", ["2026-07-28", *OLDER])
