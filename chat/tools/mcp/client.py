@@ -11,6 +11,7 @@ from django.utils.translation import gettext
 from mcp.client.client import Client as Connection
 from mcp.client.session import ClientRequestContext, ElicitationFnT
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
 from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
 from chat.tools.kinds import CallFailed, CallOutput, CallRequest, InputNeeded, InputReply
@@ -84,6 +85,7 @@ async def call(request: CallRequest) -> CallOutput | InputNeeded:
     endpoint = Endpoint(
         url=request.address.url,
         headers=request.address.headers,
+        call_headers=_argument_headers(request),
         most_bytes=request.most_bytes,
         before_call=request.sent,
     )
@@ -109,6 +111,15 @@ async def call(request: CallRequest) -> CallOutput | InputNeeded:
             failed.is_unauthorized = traffic.status == 401 and not failed.may_have_run
             raise
     return await begin_task(request, result, traffic)
+
+
+def _argument_headers(request: CallRequest) -> Mapping[str, str]:
+    """The arguments that the definition of the tool wants as headers, too (``x-mcp-header``). They have names of their
+    own, so that none of them replaces a credential."""
+    schema = request.address.schema
+    if find_invalid_x_mcp_header(schema) is not None:
+        return {}
+    return mcp_param_headers(x_mcp_header_map(schema), request.arguments)
 
 
 def _asker(request: CallRequest) -> ElicitationFnT:

@@ -36,6 +36,9 @@ SILENCE_SECONDS = 30.0
 MOST_VALUES = 100_000
 
 CALL = "tools/call"
+# The version without sessions names the method in a header, and has arguments in headers with this prefix.
+METHOD_HEADER = "mcp-method"
+ARGUMENT_HEADER = "mcp-param-"
 _MESSAGES = (b"application/json", b"text/event-stream")
 
 
@@ -46,6 +49,7 @@ class Endpoint:
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    call_headers: Mapping[str, str] = field(default_factory=dict)
     most_bytes: int
     before_call: Callable[[], Awaitable[None]] | None = None
 
@@ -141,7 +145,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 self._client,
                 method=request.method,
                 url=str(request.url),
-                headers=self._headers(request),
+                headers=self._headers(request, is_call=is_call),
                 body=body,
                 times=_times(message),
             )
@@ -163,11 +167,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         # From here a cancellation leaves a call that may have reached the server.
         self.traffic.was_sent = True
 
-    def _headers(self, request: httpx2.Request) -> list[tuple[bytes, bytes]]:
+    def _headers(self, request: httpx2.Request, *, is_call: bool) -> list[tuple[bytes, bytes]]:
         own = {name.lower() for name in self._endpoint.headers}
+        arguments = self._argument_headers(request) if is_call else []
         kept = [
             (name, value)
-            for name, value in request.headers.raw
+            for name, value in [*request.headers.raw, *arguments]
             if name.decode("ascii").lower() not in (own | {"accept-encoding", "user-agent"})
         ]
         credentials = [
@@ -176,6 +181,15 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         ]
         ours = [(b"Accept-Encoding", b"identity"), (b"User-Agent", b"Tributary")]
         return [*kept, *ours, *credentials]
+
+    def _argument_headers(self, request: httpx2.Request) -> list[tuple[bytes, bytes]]:
+        is_modern = METHOD_HEADER in request.headers
+        if not is_modern or any(name.startswith(ARGUMENT_HEADER) for name in request.headers):
+            return []
+        return [
+            (name.encode("ascii"), value.encode("ascii"))
+            for name, value in self._endpoint.call_headers.items()
+        ]
 
     def _note(self, response: ExchangedResponse) -> None:
         self.traffic.status = response.status
