@@ -129,6 +129,7 @@ class CallOutput:
 class CallFailed(Exception):
     """A call without an output. Its text is a sentence for people; ``may_have_run``: it was sent, and nobody
     knows what it has done. ``is_unauthorized``: the server wants another credential (401), and has run nothing.
+    ``missing_scopes``: it has run nothing, because the token lacks these (403).
     ``leaves_task``: its task may have its result, and must not be canceled."""
 
     def __init__(
@@ -137,11 +138,13 @@ class CallFailed(Exception):
         *,
         may_have_run: bool = False,
         is_unauthorized: bool = False,
+        missing_scopes: Sequence[str] = (),
         leaves_task: bool = False,
     ) -> None:
         super().__init__(sentence)
         self.may_have_run = may_have_run
         self.is_unauthorized = is_unauthorized
+        self.missing_scopes = missing_scopes
         self.leaves_task = leaves_task
 
 

@@ -34,6 +34,7 @@ from chat.tools.kinds import (
 )
 from chat.tools.sign_in.accounts import Credential, bearer
 from chat.tools.sign_in.refresh import AGAIN, AccountTokens
+from chat.tools.sign_in.tokens import MORE_SCOPES
 from chat.tools.task_canceler import TaskCanceler
 from chat.upstreams.client import Client
 
@@ -293,12 +294,15 @@ class ToolRunner:
     async def _call_signed_in(
         self, execution: Execution, executor: Executor, request: CallRequest, account: int
     ) -> CallOutput | InputNeeded:
-        """Calls with the executor's token. If the server refuses it unread, there is one new token and one more try."""
+        """Calls with the executor's token. If the server refuses it unread, there is one new token and one more try; if the
+        token lacks scopes, its person signs in again, and is asked for them, too."""
         call = execution.call
         credential = await self._tokens.usable(account)
         try:
             return await executor(_with_token(request, credential))
         except CallFailed as failed:
+            if await self._tokens.want_scopes(credential, failed.missing_scopes):
+                raise NeedsSignIn(MORE_SCOPES) from None
             if not failed.is_unauthorized:
                 raise
         # The server has refused it unread: until it is sent again, it has not run, whatever becomes of the new token.

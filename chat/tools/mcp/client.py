@@ -109,6 +109,7 @@ async def call(request: CallRequest) -> CallOutput | InputNeeded:
             _fail_call(error, traffic)
         except CallFailed as failed:
             failed.is_unauthorized = traffic.status == 401 and not failed.may_have_run
+            failed.missing_scopes = () if failed.may_have_run else traffic.missing_scopes
             raise
     return await begin_task(request, result, traffic)
 

@@ -15,6 +15,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 import httpx2
 import msgspec
 
+from chat.tools.sign_in.metadata import challenge_of, scopes_of
 from chat.upstreams.client import Client
 from chat.upstreams.exchange import (
     ExchangedResponse,
@@ -67,6 +68,8 @@ class Traffic:
     has_message: bool = False
     was_sent: bool = False
     wants_sign_in: bool = False
+    # The scopes that the token lacks, as the server says with status 403 (RFC 6750 section 3.1).
+    missing_scopes: tuple[str, ...] = ()
     requests: int = 0
     request_bytes: int = 0
     response_bytes: int = 0
@@ -164,6 +167,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 self.traffic.refusal = error
                 raise
         self.traffic.status, self.traffic.has_message = 0, False
+        self.traffic.missing_scopes = ()
         # From here a cancellation leaves a call that may have reached the server.
         self.traffic.was_sent = True
 
@@ -197,6 +201,11 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         kind = headers.get(b"content-type", b"").lower()
         self.traffic.has_message = response.status != 202 and kind.startswith(_MESSAGES)
         self.traffic.wants_sign_in = response.status == 401 and b"www-authenticate" in headers
+        challenge = challenge_of(response.headers) if response.status == 403 else {}
+        is_challenged = challenge.get("error") == "insufficient_scope"
+        self.traffic.missing_scopes = tuple(
+            scopes_of(challenge.get("scope", "").split()) if is_challenged else ()
+        )
 
     async def _read(self, response: ExchangedResponse, message: str) -> AsyncGenerator[bytes, None]:
         """The body without the credentials, within the limits. Raises ``httpx2.ReadError``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -12,8 +13,8 @@ from django.utils import timezone
 
 from chat.core.encryption import DecryptionError
 from chat.models import OAuthClient, ToolAccount, ToolServer, User
-from chat.tools.sign_in.metadata import covers
-from chat.tools.sign_in.tokens import UNREADABLE, Tokens
+from chat.tools.sign_in.metadata import covers, scopes_of
+from chat.tools.sign_in.tokens import MORE_SCOPES, UNREADABLE, Tokens
 
 # A token that ends so soon is refreshed before it is used.
 EARLY = timedelta(seconds=30)
@@ -62,6 +63,11 @@ def account_for_call(person: User | None, server: ToolServer) -> ToolAccount | N
         return None
     account = usable_accounts(person, server).first()
     return account if account is not None and covers(account.resource, server.address) else None
+
+
+def has_ended(person: User, server: ToolServer) -> bool:
+    """Returns whether this person has to sign in again."""
+    return ToolAccount.objects.filter(person=person, server=server).exclude(problem="").exists()
 
 
 def connected_servers(person: User) -> set[int]:
@@ -139,6 +145,25 @@ def end_account(pk: int, version: int, problem: str) -> bool:
     """The person has to sign in again: nothing uses the tokens of this version any more."""
     mine = ToolAccount.objects.filter(pk=pk, version=version, problem="")
     return bool(mine.update(problem=problem, refresh_claim=None, refresh_claimed_at=None))
+
+
+def want_scopes(pk: int, version: int, scopes: Sequence[str]) -> bool:
+    """The person has to sign in again, and is asked for these scopes, too. False if the account has them, or was asked for
+    them: the server would refuse the next token as well."""
+    mine = ToolAccount.objects.filter(pk=pk, version=version, problem="")
+    account = mine.first()
+    known = account.scope.split() if account is not None else []
+    if account is None or set(scopes) <= set(known):
+        return False
+    # The new ones first, because the number of scopes is bounded.
+    wanted = " ".join(scopes_of(list(dict.fromkeys([*scopes, *known]))))
+    return bool(mine.update(problem=MORE_SCOPES, scope=wanted, refresh_claim=None))
+
+
+def scopes_wanted(person: User, server: ToolServer) -> list[str]:
+    """The scopes that the next sign-in asks for beside those that the server names."""
+    mine = ToolAccount.objects.filter(person=person, server=server, problem=MORE_SCOPES)
+    return [scope for each in mine.values_list("scope", flat=True) for scope in each.split()]
 
 
 def expiry_of(tokens: Tokens) -> datetime | None:

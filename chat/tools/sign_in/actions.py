@@ -36,7 +36,7 @@ from chat.models import (
 )
 from chat.tools.servers import queue_test
 from chat.tools.sign_in import ending, found, tokens
-from chat.tools.sign_in.accounts import expiry_of
+from chat.tools.sign_in.accounts import expiry_of, has_ended, scopes_wanted
 from chat.tools.sign_in.asking import Asking
 from chat.tools.sign_in.clients import (
     client_for,
@@ -115,6 +115,9 @@ def begin_sign_in(
     if not server.signs_in_people or not server.is_enabled:
         raise ActionRefused(gettext(NOT_PERSONAL))
     _check_rate(user)
+    if has_ended(user, server):
+        # The server may name another authorization server by now.
+        found.forget(server.address)
     asking = Asking(server.address)
     with _in_words(), asking.turn():
         place = found.find(asking)
@@ -133,7 +136,7 @@ def begin_sign_in(
         token_endpoint=place.issuer.token_endpoint,
         revocation_endpoint=place.issuer.revocation_endpoint,
         redirect_uri=redirect_uri(),
-        scope=scopes_to_ask(place.resource, place.issuer),
+        scope=scopes_to_ask(place.resource, place.issuer, scopes_wanted(user, server)),
     )
     started.set_verifier(verifier)
     with storage_errors(), transaction.atomic():

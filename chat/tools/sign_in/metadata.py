@@ -222,9 +222,10 @@ def read_issuer(document: JsonObject, issuer: str, *, is_secure: bool) -> Issuer
     )
 
 
-def scopes_to_ask(resource: Resource, issuer: Issuer) -> str:
-    """With ``offline_access`` where the issuer gives refresh tokens for it."""
-    scopes = list(resource.scopes)
+def scopes_to_ask(resource: Resource, issuer: Issuer, wanted: Sequence[str] = ()) -> str:
+    """Also those that a call has turned out to need (``wanted``), and ``offline_access`` where the issuer gives refresh
+    tokens for it."""
+    scopes = scopes_of(list(dict.fromkeys([*wanted, *resource.scopes])))
     if "offline_access" in issuer.scopes and scopes and "offline_access" not in scopes:
         scopes.append("offline_access")
     return " ".join(scopes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
 from uuid import UUID
@@ -62,6 +62,15 @@ class AccountTokens:
         """The server has refused a token that is new: no further one is asked for."""
         await self._threads.call(
             accounts.end_account, refused.account, refused.version, NOT_ACCEPTED
+        )
+
+    async def want_scopes(self, refused: Credential, scopes: Sequence[str]) -> bool:
+        """The server wants more scopes than the token has. True if the next sign-in asks for them; false for none, and for
+        those that were asked for already."""
+        if not scopes:
+            return False
+        return await self._threads.call(
+            accounts.want_scopes, refused.account, refused.version, scopes
         )
 
     async def aclose(self) -> None:

@@ -25,6 +25,7 @@ MOST_SECONDS = 366 * 24 * 3600
 REFUSED = gettext_noop("The sign-in server refused the sign-in. Try again.")
 ENDED = gettext_noop("The sign-in has ended. Sign in again.")
 BUSY = gettext_noop("The sign-in server failed. Try again later.")
+MORE_SCOPES = gettext_noop("The server wants more permissions for this. Sign in again.")
 UNREADABLE = gettext_noop("The stored sign-in can’t be decrypted. Sign in again.")
 
 _TOKEN = re.compile(r"[\x21-\x7e]+")

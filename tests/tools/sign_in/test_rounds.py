@@ -212,6 +212,55 @@ async def test_server_that_refuses_every_token_is_asked_no_further(
     assert oauth.calls == []
 
 
+@pytest.mark.parametrize("is_granted", [True, False])
+async def test_call_that_needs_more_scopes_asks_its_person_once(
+    begin: Begin, alice: User, oauth: OAuthServer, is_granted: bool
+) -> None:
+    oauth.resource = {"scopes_supported": ["level:read"]}
+    may_call = False
+
+    def refuse(request: Seen) -> Reply:
+        if request.json.get("method") != "tools/call" or may_call:
+            return oauth._call(request)
+        named = 'Bearer error="insufficient_scope", scope="gate:write"'
+        return 403, {"WWW-Authenticate": named}, b""
+
+    oauth.answers["/mcp"] = refuse
+    run = await begin()
+    await until(lambda: statuses(run) == [("open", "approval")])
+    account = await ToolAccount.objects.aget()
+    assert account.problem == "The server wants more permissions for this. Sign in again."
+    [call] = await threads.call(calls_of, run)
+    assert call.sent_at is None
+
+    may_call = is_granted
+    server, question = await ToolServer.objects.aget(), await Question.objects.aget()
+    account = await threads.call(partial(connected, alice, server, oauth, question=question))
+
+    # Also those that it had.
+    assert account.scope == "gate:write level:read"
+    follow_up = await ended(run)
+    is_done = "You are ana" in str(outputs(follow_up)[0])
+    assert is_done == is_granted
+    assert oauth.calls == (["ana"] if is_granted else [])
+
+
+async def test_next_sign_in_asks_the_server_again_where_to_sign_in(
+    begin: Begin, alice: User, oauth: OAuthServer
+) -> None:
+    await ended(await begin())
+    server = await ToolServer.objects.aget()
+    document = "/.well-known/oauth-protected-resource/mcp"
+    asked = len(oauth.sent(document))
+    await threads.call(partial(connected, alice, server, oauth))
+    assert len(oauth.sent(document)) == asked
+
+    await ToolAccount.objects.aupdate(problem="The sign-in has ended. Sign in again.")
+    await threads.call(partial(connected, alice, server, oauth))
+
+    assert len(oauth.sent(document)) > asked
+
+
 async def test_call_waits_until_its_executor_connects(
     begin: Begin, alice: User, oauth: OAuthServer
 ) -> None:
