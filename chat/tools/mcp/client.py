@@ -88,6 +88,7 @@ async def call(request: CallRequest) -> CallOutput | InputNeeded:
         call_headers=_argument_headers(request),
         most_bytes=request.most_bytes,
         before_call=request.sent,
+        listens=True,
     )
     try:
         async with connect(

@@ -7,8 +7,10 @@ the address that was configured.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
@@ -31,6 +33,11 @@ MOST_REQUESTS = 100
 # Telling the end of a call or of a session is a courtesy, and a stopped call must not wait for it.
 GOODBYES = ("DELETE", "notifications/cancelled")
 GOODBYE_SECONDS = 2.0
+# The stream of a session for messages that belong to no response, and how long a call waits until it is open: what a
+# server sends before is lost.
+LISTEN = "listen"
+LISTEN_SECONDS = 2.0
+_BESIDE = (*GOODBYES, LISTEN)
 # The longest silence of a server, except during the call itself.
 SILENCE_SECONDS = 30.0
 # JSON values of a response. A million of them take half a gigabyte, and the event loop for seconds.
@@ -46,13 +53,16 @@ _MESSAGES = (b"application/json", b"text/event-stream")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """A server, and what one connection to it may use. ``headers`` are credentials: they are added to each
-    request here, so that the library never has them. ``before_call`` is awaited before a call is sent."""
+    request here, so that the library never has them. ``call_headers`` go with a call of the version without sessions,
+    unless the library has read the definition of the tool meanwhile. ``before_call`` is awaited before a call is sent.
+    ``listens``: a server with sessions may send requests beside the response to a call, in a stream of their own."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     call_headers: Mapping[str, str] = field(default_factory=dict)
     most_bytes: int
     before_call: Callable[[], Awaitable[None]] | None = None
+    listens: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -112,27 +122,47 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._endpoint = endpoint
         self._origin = _origin_of(httpx2.URL(endpoint.url))
         self._secrets = [secret for value in endpoint.headers.values() for secret in _parts(value)]
+        # The task of the library that has opened the stream of the session.
+        self._listener: asyncio.Task[object] | None = None
+        self._is_listening = asyncio.Event()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        if request.method == "GET" and "last-event-id" not in request.headers:
-            # The stream for messages of the server that belong to no request: none of them is used.
-            return httpx2.Response(405)
         body = await request.aread()
         message = _method_of(body) or request.method
+        if message == "GET" and not self._is_resumption(request):
+            if self._listener is not None or not self._endpoint.listens:
+                return httpx2.Response(405)
+            self._listener, message = asyncio.current_task(), LISTEN
         is_call = message == CALL
+        if is_call and self._listener is not None:
+            await self._until_listening()
         try:
             response = await self._send(request, body, message)
         except UpstreamError as error:
-            if message not in GOODBYES:
+            if message not in _BESIDE:
                 self.traffic.failure = error
             raise httpx2.ConnectError("the request failed", request=request) from error
-        if message not in GOODBYES and (is_call or not self.traffic.was_sent):
+        finally:
+            if message == LISTEN:
+                self._is_listening.set()
+        if message not in _BESIDE and (is_call or not self.traffic.was_sent):
             self._note(response)
         return httpx2.Response(
             response.status,
             headers=list(response.headers),
             stream=_Body(self._read(response, message), response),
         )
+
+    def _is_resumption(self, request: httpx2.Request) -> bool:
+        """Returns whether it asks for the rest of the response to a request. The stream of the session is opened once: a
+        server that closes it again and again would use up the requests of the connection."""
+        is_listener = asyncio.current_task() is self._listener
+        return "last-event-id" in request.headers and not is_listener
+
+    async def _until_listening(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LISTEN_SECONDS):
+                await self._is_listening.wait()
 
     async def _send(self, request: httpx2.Request, body: bytes, message: str) -> ExchangedResponse:
         is_call = message == CALL
@@ -222,7 +252,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 if clean := redactor.chunk(data):
                     yield clean
         except UpstreamError as error:
-            if message not in GOODBYES:
+            if message not in _BESIDE:
                 self.traffic.failure = error
             raise httpx2.ReadError("the response broke") from error
         if rest := redactor.flush():
@@ -264,7 +294,7 @@ def _times(message: str) -> ExchangeTimes:
             silence_seconds=GOODBYE_SECONDS,
         )
     # A tool may work for minutes without a word; the caller has a limit for it.
-    return ExchangeTimes(silence_seconds=None if message == CALL else SILENCE_SECONDS)
+    return ExchangeTimes(silence_seconds=None if message in (CALL, LISTEN) else SILENCE_SECONDS)
 
 
 def _method_of(body: bytes) -> str:

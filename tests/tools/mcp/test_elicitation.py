@@ -11,6 +11,7 @@ from chat.models import InputSource
 from chat.tools.kinds import Continuation, InputReply
 from tests.support.hostile_server import Peer
 from tests.tools.mcp.asking import (
+    AskingBeside,
     AskingServer,
     address,
     capabilities_in,
@@ -68,6 +69,16 @@ async def test_older_version_asks_within_the_open_call(
     assert [each.message for each in caller.asked] == ["Which berth?"]
     assert output.text == ("Anna: north, 2" if action == "accept" else f"Anna: {action}")
     assert caller.sent == 1
+
+
+@pytest.mark.parametrize("era", OLDER)
+async def test_older_version_asks_in_the_stream_of_the_session(caller: Caller, era: str) -> None:
+    caller.reply = InputReply(action="accept", content={"nights": 2})
+    async with serving(AskingBeside(), era) as url:
+        output = await caller.call(url, "book")
+
+    assert [each.message for each in caller.asked] == ["How many nights?"]
+    assert output.text == "accept: {'nights': 2}"
 
 
 async def test_older_version_asks_to_open_an_address(caller: Caller) -> None:
