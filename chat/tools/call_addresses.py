@@ -28,7 +28,12 @@ def address_of(call: ToolCall) -> Address:
         if tool.server is not None:
             # An account is sent without a key of the team.
             headers = {} if tool.is_personal else tool.server.open_headers()
-            return Address(url=tool.server.address, headers=headers, name=tool.remote_name)
+            return Address(
+                url=tool.server.address,
+                headers=headers,
+                name=tool.remote_name,
+                schema=tool.schema,
+            )
     except DecryptionError:
         raise CallFailed(LOCKED) from None
     raise CallFailed(NO_ADDRESS)

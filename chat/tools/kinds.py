@@ -25,8 +25,9 @@ class Address:
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     method: str = "POST"
-    # The tool's name at its server.
+    # The tool's name at its server, and the schema of its arguments that people have seen.
     name: str = ""
+    schema: JsonObject = field(default_factory=dict)
     # The service of a web search (`SearchService`).
     service: str = ""
     # The names of the arguments that may be sent; ``None``: all.

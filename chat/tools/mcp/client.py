@@ -11,6 +11,7 @@ from django.utils.translation import gettext
 from mcp.client.client import Client as Connection
 from mcp.client.session import ClientRequestContext, ElicitationFnT
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import find_invalid_x_mcp_header, mcp_param_headers, x_mcp_header_map
 from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
 from chat.tools.command_lines import is_command
@@ -87,8 +88,10 @@ async def call(request: CallRequest) -> CallOutput | InputNeeded:
     endpoint = Endpoint(
         url=request.address.url,
         headers=request.address.headers,
+        call_headers=_argument_headers(request),
         most_bytes=request.most_bytes,
         before_call=request.sent,
+        listens=True,
     )
     try:
         async with (
@@ -120,6 +123,15 @@ async def call(request: CallRequest) -> CallOutput | InputNeeded:
     finally:
         request.record(traffic.recording())
     return await begin_task(request, result, traffic)
+
+
+def _argument_headers(request: CallRequest) -> Mapping[str, str]:
+    """The arguments that the definition of the tool wants as headers, too (``x-mcp-header``). They have names of their
+    own, so that none of them replaces a credential."""
+    schema = request.address.schema
+    if find_invalid_x_mcp_header(schema) is not None:
+        return {}
+    return mcp_param_headers(x_mcp_header_map(schema), request.arguments)
 
 
 def _asker(request: CallRequest) -> ElicitationFnT:
@@ -241,15 +253,25 @@ def _is_about_task(error: ValidationError) -> bool:
     return any(each["loc"][:1] == ("task",) for each in error.errors(include_input=False))
 
 
+async def _dismiss(
+    context: ClientRequestContext, params: types.ElicitRequestParams
+) -> types.ElicitResult:
+    """Nobody is asked while tools are read."""
+    return types.ElicitResult(action="cancel")
+
+
 async def list_tools(request: ListRequest) -> ToolListing:
-    """Connects and reads the tools, as many as are used. Raises ``ListingFailed``."""
+    """Connects and reads the tools, as many as are used. The server is told of the same abilities as with a call, because
+    it may list some tools only to clients that have them. Raises ``ListingFailed``."""
     traffic = Traffic()
     endpoint = Endpoint(url=request.url, headers=request.headers, most_bytes=LIST_BYTES)
     name = "connect"
     request.step(name, "running", gettext("Connecting…"))
     try:
         async with asyncio.timeout(LIST_SECONDS):
-            async with connect(request.client, endpoint, traffic) as connection:
+            async with connect(
+                request.client, endpoint, traffic, on_elicitation=_dismiss, extensions=[TASKS]
+            ) as connection:
                 request.step(name, "ok", _version_sentence(connection))
                 accepted = KEY_ACCEPTED if request.headers else NO_SIGN_IN
                 request.step("sign_in", "ok", request.signed_in or accepted)

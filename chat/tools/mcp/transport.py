@@ -7,8 +7,10 @@ the address that was configured.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
@@ -32,29 +34,41 @@ MOST_REQUESTS = 100
 # Telling the end of a call or of a session is a courtesy, and a stopped call must not wait for it.
 GOODBYES = ("DELETE", "notifications/cancelled")
 GOODBYE_SECONDS = 2.0
+# The stream of a session for messages that belong to no response, and how long a call waits until it is open: what a
+# server sends before is lost.
+LISTEN = "listen"
+LISTEN_SECONDS = 2.0
+_BESIDE = (*GOODBYES, LISTEN)
 # The longest silence of a server, except during the call itself.
 SILENCE_SECONDS = 30.0
 # JSON values of a response. A million of them take half a gigabyte, and the event loop for seconds.
 MOST_VALUES = 100_000
 
 CALL = "tools/call"
-LISTEN = "subscriptions/listen"
+SUBSCRIPTION = "subscriptions/listen"
 # The messages of a call that its receipt shows.
 RECORDED = (CALL, "tasks/get", "tasks/update")
 # The state that a server wants kept, and the id of its task: whoever has one may be able to act for us.
 _HANDLES = re.compile(r'("(?:requestState|taskId)"\s*:\s*)"(?:[^"\\]|\\.)*(?:"|\\?$)')
+# The version without sessions names the method in a header, and has arguments in headers with this prefix.
+METHOD_HEADER = "mcp-method"
+ARGUMENT_HEADER = "mcp-param-"
 _MESSAGES = (b"application/json", b"text/event-stream")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """A server, and what one connection to it may use. ``headers`` are credentials: they are added to each
-    request here, so that the library never has them. ``before_call`` is awaited before a call is sent."""
+    request here, so that the library never has them. ``call_headers`` go with a call of the version without sessions,
+    unless the library has read the definition of the tool meanwhile. ``before_call`` is awaited before a call is sent.
+    ``listens``: a server with sessions may send requests beside the response to a call, in a stream of their own."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    call_headers: Mapping[str, str] = field(default_factory=dict)
     most_bytes: int
     before_call: Callable[[], Awaitable[None]] | None = None
+    listens: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,29 +143,49 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._endpoint = endpoint
         self._origin = _origin_of(httpx2.URL(endpoint.url))
         self._secrets = [secret for value in endpoint.headers.values() for secret in _parts(value)]
+        # The task of the library that has opened the stream of the session.
+        self._listener: asyncio.Task[object] | None = None
+        self._is_listening = asyncio.Event()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        if request.method == "GET" and "last-event-id" not in request.headers:
-            # The stream for messages of the server that belong to no request: none of them is used.
-            return httpx2.Response(405)
         body = await request.aread()
         message = _method_of(body) or request.method
+        if message == "GET" and not self._is_resumption(request):
+            if self._listener is not None or not self._endpoint.listens:
+                return httpx2.Response(405)
+            self._listener, message = asyncio.current_task(), LISTEN
         is_call = message == CALL
+        if is_call and self._listener is not None:
+            await self._until_listening()
         if message in RECORDED:
             self.traffic.record_sent(body, Redactor(self._secrets))
         try:
             response = await self._send(request, body, message)
         except UpstreamError as error:
-            if message not in GOODBYES:
+            if message not in _BESIDE:
                 self.traffic.failure = error
             raise httpx2.ConnectError("the request failed", request=request) from error
-        if message not in GOODBYES and (is_call or not self.traffic.was_sent):
+        finally:
+            if message == LISTEN:
+                self._is_listening.set()
+        if message not in _BESIDE and (is_call or not self.traffic.was_sent):
             self._note(response)
         return httpx2.Response(
             response.status,
             headers=list(response.headers),
             stream=_Body(self._read(response, message), response),
         )
+
+    def _is_resumption(self, request: httpx2.Request) -> bool:
+        """Returns whether it asks for the rest of the response to a request. The stream of the session is opened once: a
+        server that closes it again and again would use up the requests of the connection."""
+        is_listener = asyncio.current_task() is self._listener
+        return "last-event-id" in request.headers and not is_listener
+
+    async def _until_listening(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LISTEN_SECONDS):
+                await self._is_listening.wait()
 
     async def _send(self, request: httpx2.Request, body: bytes, message: str) -> ExchangedResponse:
         is_call = message == CALL
@@ -167,7 +201,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 self._client,
                 method=request.method,
                 url=str(request.url),
-                headers=self._headers(request),
+                headers=self._headers(request, is_call=is_call),
                 body=body,
                 times=_times(message),
             )
@@ -189,11 +223,12 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         # From here a cancellation leaves a call that may have reached the server.
         self.traffic.was_sent = True
 
-    def _headers(self, request: httpx2.Request) -> list[tuple[bytes, bytes]]:
+    def _headers(self, request: httpx2.Request, *, is_call: bool) -> list[tuple[bytes, bytes]]:
         own = {name.lower() for name in self._endpoint.headers}
+        arguments = self._argument_headers(request) if is_call else []
         kept = [
             (name, value)
-            for name, value in request.headers.raw
+            for name, value in [*request.headers.raw, *arguments]
             if name.decode("ascii").lower() not in (own | {"accept-encoding", "user-agent"})
         ]
         credentials = [
@@ -202,6 +237,15 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         ]
         ours = [(b"Accept-Encoding", b"identity"), (b"User-Agent", b"Tributary")]
         return [*kept, *ours, *credentials]
+
+    def _argument_headers(self, request: httpx2.Request) -> list[tuple[bytes, bytes]]:
+        is_modern = METHOD_HEADER in request.headers
+        if not is_modern or any(name.startswith(ARGUMENT_HEADER) for name in request.headers):
+            return []
+        return [
+            (name.encode("ascii"), value.encode("ascii"))
+            for name, value in self._endpoint.call_headers.items()
+        ]
 
     def _note(self, response: ExchangedResponse) -> None:
         self.traffic.status = response.status
@@ -228,7 +272,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                         self.traffic.record_received(clean)
                     yield clean
         except UpstreamError as error:
-            if message not in GOODBYES:
+            if message not in _BESIDE:
                 self.traffic.failure = error
             raise httpx2.ReadError("the response broke") from error
         if rest := redactor.flush():
@@ -276,7 +320,7 @@ def _times(message: str) -> ExchangeTimes:
             silence_seconds=GOODBYE_SECONDS,
         )
     # A tool may work for minutes without a word; the caller has a limit for it.
-    is_long = message in (CALL, LISTEN)
+    is_long = message in (CALL, LISTEN, SUBSCRIPTION)
     return ExchangeTimes(silence_seconds=None if is_long else SILENCE_SECONDS)
 
 

@@ -64,6 +64,11 @@ def account_for_call(person: User | None, server: ToolServer) -> ToolAccount | N
     return account if account is not None and covers(account.resource, server.address) else None
 
 
+def has_ended(person: User, server: ToolServer) -> bool:
+    """Returns whether this person has to sign in again."""
+    return ToolAccount.objects.filter(person=person, server=server).exclude(problem="").exists()
+
+
 def connected_servers(person: User) -> set[int]:
     """The keys of the servers that this person's calls can use, as `account_for_call` says."""
     accounts = ToolAccount.objects.filter(person=person, problem="").select_related("server")

@@ -37,7 +37,7 @@ from chat.models import (
 )
 from chat.tools.servers import queue_test
 from chat.tools.sign_in import ending, found, tokens
-from chat.tools.sign_in.accounts import expiry_of
+from chat.tools.sign_in.accounts import expiry_of, has_ended
 from chat.tools.sign_in.asking import Asking
 from chat.tools.sign_in.clients import (
     client_for,
@@ -116,6 +116,9 @@ def begin_sign_in(
     if not server.signs_in_people or not server.is_enabled:
         raise ActionRefused(gettext(NOT_PERSONAL))
     _check_rate(user)
+    if has_ended(user, server):
+        # The server may name another authorization server by now.
+        found.forget(server.address)
     asking = Asking(server.address)
     with _in_words(), asking.turn():
         place = found.find(asking)

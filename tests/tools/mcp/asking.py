@@ -56,6 +56,19 @@ class AskingServer:
             return str(result.action)
 
 
+class AskingBeside:
+    """A server of an older version that asks in the stream of the session, not in the response to the call."""
+
+    def __init__(self) -> None:
+        self.library = MCPServer("Harbor")
+
+        @self.library.tool()
+        async def book(ctx: Context) -> str:
+            schema = {"type": "object", "properties": {"nights": {"type": "integer"}}}
+            result = await ctx.session.elicit_form("How many nights?", schema)
+            return f"{result.action}: {result.content}"
+
+
 def elicitation(message: str = "Sure?", **properties: object) -> dict[str, object]:
     """A request for a form."""
     schema = {"type": "object", "properties": properties, "required": list(properties)}

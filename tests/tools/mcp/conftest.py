@@ -58,10 +58,10 @@ class Caller:
         async def list_changed() -> None:
             self.changes += 1
 
-        headers = values.pop("headers", {})
+        headers, schema = values.pop("headers", {}), values.pop("schema", {})
         return CallRequest(
             kind=ToolKind.MCP,
-            address=Address(url=url, name=name, headers=headers),
+            address=Address(url=url, name=name, headers=headers, schema=schema),
             arguments=arguments or {},
             most_bytes=values.pop("most_bytes", 1024 * 1024),
             client=self.client,

@@ -188,6 +188,32 @@ async def test_call_is_repeated_only_if_its_headers_were_refused(caller: Caller)
     assert caller.sent == 2
 
 
+@pytest.mark.parametrize(
+    ("annotation", "value", "sent"),
+    [
+        ("City", "Bern", "Bern"),
+        ("Authorization", "Bern", "Bern"),
+        ("City", "Zürich\r\nX: y", "=?base64?WsO8cmljaA0KWDogeQ==?="),
+        ("City", None, None),
+        ("not a token", "Bern", None),
+    ],
+)
+async def test_argument_goes_into_the_header_that_its_definition_names(
+    caller: Caller, annotation: str, value: str | None, sent: str | None
+) -> None:
+    properties = {"city": {"type": "string", "x-mcp-header": annotation}}
+    schema = {"type": "object", "properties": properties}
+    headers = {"Authorization": "Bearer sk-canary-0123456789"}
+    async with ToldServer(tools_call=sends(text_result())) as server:
+        await caller.call(server.url, "any", {"city": value}, headers=headers, schema=schema)
+
+    assert server.methods == ["server/discover", "tools/call"]
+    call = server.requests[-1]
+    found = [pair for pair in call.headers if pair[0].startswith("Mcp-Param-")]
+    assert found == ([] if sent is None else [(f"Mcp-Param-{annotation}", sent)])
+    assert call.header("authorization") == "Bearer sk-canary-0123456789"
+
+
 class Dropped(Exception):
     pass
 

@@ -11,6 +11,7 @@ from chat.models import InputSource
 from chat.tools.kinds import Continuation, InputReply
 from tests.support.hostile_server import Peer
 from tests.tools.mcp.asking import (
+    AskingBeside,
     AskingServer,
     address,
     capabilities_in,
@@ -21,10 +22,12 @@ from tests.tools.mcp.conftest import Caller
 from tests.tools.mcp.servers import (
     ToldServer,
     answered,
+    listed,
     refused,
     sends,
     serving,
     text_result,
+    tool_of,
 )
 
 BERTH = {"pier": "north", "nights": 2}
@@ -68,6 +71,16 @@ async def test_older_version_asks_within_the_open_call(
     assert caller.sent == 1
 
 
+@pytest.mark.parametrize("era", OLDER)
+async def test_older_version_asks_in_the_stream_of_the_session(caller: Caller, era: str) -> None:
+    caller.reply = InputReply(action="accept", content={"nights": 2})
+    async with serving(AskingBeside(), era) as url:
+        output = await caller.call(url, "book")
+
+    assert [each.message for each in caller.asked] == ["How many nights?"]
+    assert output.text == "accept: {'nights': 2}"
+
+
 async def test_older_version_asks_to_open_an_address(caller: Caller) -> None:
     caller.reply = InputReply(action="accept", is_form=False)
     async with serving(AskingServer(), "2025-11-25") as url:
@@ -75,6 +88,19 @@ async def test_older_version_asks_to_open_an_address(caller: Caller) -> None:
 
     assert [each.url for each in caller.asked] == ["https://pay.example/x?y=1"]
     assert output.text == "accept"
+
+
+async def test_list_declares_what_a_call_declares(caller: Caller) -> None:
+    tools = listed(tool_of("any"))
+    async with ToldServer(tools_list=sends(tools), tools_call=sends(text_result())) as server:
+        await caller.list(server.url)
+        await caller.call(server.url, "any")
+
+    declared = {
+        json.loads(each.body)["method"]: capabilities_in(each.body) for each in server.requests
+    }
+    assert declared["tools/list"] == declared["tools/call"]
+    assert "elicitation" in declared["tools/list"]
 
 
 @pytest.mark.parametrize("era", ["2026-07-28", *OLDER])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from chat.tools.mcp import transport
 from chat.tools.mcp.listing import MOST_TOOLS
 from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.client import open_client
@@ -340,6 +341,60 @@ async def test_call_is_judged_by_its_own_status(caller: Caller, subtests: pytest
 
             assert failed.may_have_run
             assert "GET" in server.methods
+
+
+async def begins_a_session(peer: Peer, message: dict[str, Any]) -> None:
+    result = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "Harbor", "version": "1"},
+    }
+    body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+    await peer.send(answer(body, headers="Mcp-Session-Id: s1\r\n"))
+
+
+async def is_unknown(peer: Peer, message: dict[str, Any]) -> None:
+    await peer.send(refused(-32601, message))
+
+
+async def says_nothing(peer: Peer, message: dict[str, Any]) -> None:
+    await peer.wait_gone()
+
+
+async def closes(peer: Peer, message: dict[str, Any]) -> None:
+    """Without a response."""
+
+
+STREAMS = {
+    "refused": status("405 Method Not Allowed"),
+    "failing": status("500 Internal Server Error"),
+    "unauthorized": status("401 Unauthorized"),
+    "closed": closes,
+    "cut again and again": cuts_its_stream,
+    "silent": says_nothing,
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+async def test_stream_of_a_session_never_spoils_a_call(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(transport, "LISTEN_SECONDS", 0.05)
+
+    async def answers_late(peer: Peer, message: dict[str, Any]) -> None:
+        await asyncio.sleep(0.2)
+        await sends(text_result())(peer, message)
+
+    older = {
+        "server_discover": is_unknown,
+        "initialize": begins_a_session,
+        "notifications_initialized": status("202 Accepted"),
+    }
+    async with ToldServer(GET=STREAMS[name], tools_call=answers_late, **older) as server:
+        output = await caller.call(server.url, "any")
+
+    assert output.text == "done"
+    assert server.methods.count("GET") == 1
 
 
 BOMBS = {

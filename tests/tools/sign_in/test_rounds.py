@@ -261,6 +261,22 @@ async def test_server_that_refuses_every_token_is_asked_no_further(
     assert oauth.calls == []
 
 
+async def test_next_sign_in_asks_the_server_again_where_to_sign_in(
+    begin: Begin, alice: User, oauth: OAuthServer
+) -> None:
+    await ended(await begin())
+    server = await ToolServer.objects.aget()
+    document = "/.well-known/oauth-protected-resource/mcp"
+    asked = len(oauth.sent(document))
+    await threads.call(partial(connected, alice, server, oauth))
+    assert len(oauth.sent(document)) == asked
+
+    await ToolAccount.objects.aupdate(problem="The sign-in has ended. Sign in again.")
+    await threads.call(partial(connected, alice, server, oauth))
+
+    assert len(oauth.sent(document)) > asked
+
+
 async def test_call_waits_until_its_executor_connects(
     begin: Begin, alice: User, oauth: OAuthServer
 ) -> None:
