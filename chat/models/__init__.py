@@ -94,6 +94,7 @@ from chat.models.tool_call import (
     ToolCall,
     ToolChoice,
     ToolInput,
+    ToolRecording,
 )
 from chat.models.upstream import SeenEvent, Upstream
 from chat.models.user import Announcements, User
@@ -191,6 +192,7 @@ __all__ = [
     "ToolCredentials",
     "ToolInput",
     "ToolKind",
+    "ToolRecording",
     "ToolRequest",
     "ToolRule",
     "ToolServer",

@@ -173,6 +173,19 @@ class ToolCall(models.Model):
         return f"tool_call:{self.pk}:{name}"
 
 
+class ToolRecording(models.Model):
+    """The last message of a call to its server, and the response, without credentials and as far as they are kept. It is
+    deleted when recordings of answers are."""
+
+    call = models.OneToOneField(ToolCall, on_delete=models.CASCADE, related_name="recording")
+    sent = models.TextField(blank=True)
+    received = models.TextField(blank=True)
+    recorded_at = models.DateTimeField(default=timezone.now, db_index=True)
+
+    def __str__(self) -> str:
+        return f"recording of call {self.call_id}"
+
+
 class InputStatus(models.TextChoices):
     OPEN = "open", gettext_lazy("Open")
     ACCEPTED = "accepted", gettext_lazy("Answered")

@@ -9,8 +9,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from chat import access
-from chat.models import Run, ToolCall, ToolInput, ToolRule
-from chat.rendering.components import excerpt_of_json, name_of
+from chat.models import Run, ToolCall, ToolInput, ToolRecording, ToolRule
+from chat.rendering.components import excerpt, excerpt_of_json, name_of
 from chat.rendering.figures import count, duration, milliseconds_of, size
 from chat.rendering.hidden_letters import Part, visible_parts
 from chat.rendering.safety import reveal
@@ -47,6 +47,8 @@ class ToolReceipt:
     asked: SafeString | None
     error: str
     inputs: list[InputReceipt]
+    # The raw messages, without credentials; only for those who see what servers sent.
+    messages: list[tuple[str, SafeString]]
 
     @property
     def short_digest(self) -> str:
@@ -56,7 +58,7 @@ class ToolReceipt:
 def tool_receipts_of(run: Run, *, with_settings: bool) -> list[ToolReceipt]:
     """The receipts of the calls that the run asked for, in their order."""
     calls = ToolCall.objects.filter(question__run=run).select_related(
-        "question", "tool__server", "tool__request", "approved_by", "executor"
+        *("question", "tool__server", "tool__request", "approved_by", "executor", "recording")
     )
     calls = calls.prefetch_related("inputs__answered_by")
     is_shared = access.is_seen_by_others(run.conversation)
@@ -87,7 +89,19 @@ def _receipt(call: ToolCall, with_settings: bool, *, hides_words: bool) -> ToolR
         asked=excerpt_of_json(asked) if asked != call.arguments else None,
         error=gettext(call.error) if call.error else "",
         inputs=[] if hides_words else [_input(row) for row in call.inputs.all()],
+        messages=_messages_of(call) if with_settings and not hides_words else [],
     )
+
+
+def _messages_of(call: ToolCall) -> list[tuple[str, SafeString]]:
+    recording: ToolRecording | None = getattr(call, "recording", None)
+    if recording is None:
+        return []
+    texts = (
+        (gettext("Sent to the server"), recording.sent),
+        (gettext("Received from the server"), recording.received),
+    )
+    return [(label, excerpt(text)) for label, text in texts if text]
 
 
 def _input(row: ToolInput) -> InputReceipt:

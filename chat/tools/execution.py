@@ -10,7 +10,7 @@ from django.conf import settings
 from chat.core.text import clean
 from chat.events import JsonObject
 from chat.tools.claims import ClaimedCall
-from chat.tools.kinds import InputReply
+from chat.tools.kinds import InputReply, Recording
 
 # Characters of a message about progress.
 PROGRESS_CHARACTERS = 200
@@ -29,6 +29,7 @@ class Execution:
     is_progress_new: bool = False
     limit: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
     waiting: dict[int, asyncio.Future[InputReply]] = field(default_factory=dict)
+    recording: Recording = field(default_factory=Recording)
     # Requests so far, also those that were refused unseen.
     asked: int = 0
     _left_seconds: float = 0.0
@@ -68,6 +69,10 @@ class Execution:
         self._waited_seconds += now - self._waits_since
         if not self.limit.expired():
             self.limit.reschedule(now + self._left_seconds)
+
+    def record(self, recording: Recording) -> None:
+        if recording.sent:
+            self.recording = recording
 
     def heard(self, has_answered: bool) -> None:
         self.is_task_silent = not has_answered

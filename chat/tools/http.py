@@ -13,7 +13,15 @@ from django.utils.translation import gettext_noop
 
 from chat.events import Json, JsonObject
 from chat.rendering.figures import size
-from chat.tools.kinds import Address, CallFailed, CallOutput, CallRequest, OutputFile
+from chat.tools.kinds import (
+    RECORDED_BYTES,
+    Address,
+    CallFailed,
+    CallOutput,
+    CallRequest,
+    OutputFile,
+    Recording,
+)
 from chat.upstreams.exchange import ExchangedResponse, ExchangeTimes, Headers, exchange
 from chat.upstreams.failures import UpstreamError, UpstreamRefused
 from chat.upstreams.redaction import Redactor, secret_texts
@@ -75,12 +83,22 @@ async def fetch(
             times=ExchangeTimes(connect_seconds=settings.TOOL_CONNECT_SECONDS),
         )
         try:
-            return response, await _read(response, request)
+            content = await _read(response, request)
+            _record(request, f"{method} {url}", body, content)
+            return response, content
         finally:
             await response.aclose()
     except UpstreamError as error:
         never_sent = isinstance(error, UpstreamRefused) and error.never_accepted
         raise CallFailed(error.info.message, may_have_run=not never_sent) from None
+
+
+def _record(request: CallRequest, line: str, body: bytes, content: bytes) -> None:
+    headers = dict(request.address.headers)
+    redactor = Redactor([*headers.values(), *secret_texts(headers, "headers")])
+    sent = f"{line}\n\n{body[:RECORDED_BYTES].decode('utf-8', 'replace')}".strip()
+    received = content[:RECORDED_BYTES].decode("utf-8", "replace")
+    request.record(Recording(sent=redactor.text(sent), received=received))
 
 
 # --- the request -----------------------------------------------------------------------------------

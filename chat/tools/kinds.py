@@ -14,6 +14,9 @@ from chat.events import Citation, Json, JsonObject
 from chat.models import InputSource, ToolKind
 from chat.upstreams.client import Client
 
+# Bytes of a message that a receipt shows: as much as a page shows of one text.
+RECORDED_BYTES = 32_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
@@ -28,6 +31,14 @@ class Address:
     service: str = ""
     # The names of the arguments that may be sent; ``None``: all.
     arguments: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """A message to a server and the response, as text, without credentials and cut at ``RECORDED_BYTES`` each."""
+
+    sent: str = field(default="", repr=False)
+    received: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +94,8 @@ class CallRequest:
     the last question about a task: the state of one is unknown as long as it hasn't. ``list_changed`` is awaited when
     the server tells that its list of tools has changed. ``traceparent`` is the trace context (W3C) that goes with each
     message of the call. ``renew`` gives the headers of a new token after the server has refused that of an account; it
-    raises ``NeedsSignIn``, or ``CallFailed`` if there is none right now."""
+    raises ``NeedsSignIn``, or ``CallFailed`` if there is none right now. ``record`` takes each exchange of messages that
+    belongs to the call itself; the last one is kept."""
 
     kind: ToolKind
     address: Address
@@ -99,6 +111,7 @@ class CallRequest:
     list_changed: Callable[[], Awaitable[None]] = _nothing
     traceparent: str = ""
     renew: Callable[[], Awaitable[Mapping[str, str]]] | None = None
+    record: Callable[[Recording], None] = lambda recording: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

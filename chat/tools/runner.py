@@ -18,7 +18,7 @@ from chat.core.errors import StorageBusy, StorageFull, is_database_unavailable
 from chat.core.threads import DatabaseThreads
 from chat.runs.runner import PeriodicTask
 from chat.runs.tool_calls import TOOL_CALLS
-from chat.tools import claims, endings, inputs, left_tasks, open_replies, server_lists
+from chat.tools import claims, inputs, left_tasks, open_replies, recordings, server_lists
 from chat.tools.claims import ClaimedCall
 from chat.tools.execution import Execution
 from chat.tools.kinds import (
@@ -179,7 +179,7 @@ class ToolRunner:
             ending = await self._call(execution)
         except CallDropped:
             return
-        await self._store(execution.call, ending)
+        await self._store(execution, ending)
 
     async def _call(
         self, execution: Execution
@@ -242,6 +242,7 @@ class ToolRunner:
             heard=execution.heard,
             list_changed=list_changed,
             traceparent=call.traceparent,
+            record=execution.record,
         )
 
     async def _store_task(self, call: ClaimedCall, task: str) -> bool:
@@ -340,14 +341,17 @@ class ToolRunner:
 
     async def _store(
         self,
-        call: ClaimedCall,
+        execution: Execution,
         ending: CallOutput | InputNeeded | CallFailed | NeedsSignIn,
     ) -> None:
         """Stores the result, as soon as the database can. A call whose result it refuses fails: it has run, and must not
         be repeated."""
+        call = execution.call
         while True:
             try:
-                await self._threads.call(endings.end_call, call.pk, call.claim, ending)
+                await self._threads.call(
+                    recordings.end_recorded, call.pk, call.claim, ending, execution.recording
+                )
                 return
             except Exception as error:
                 logger.warning("tool_call.unstored call=%d error=%s", call.pk, type(error).__name__)

@@ -117,6 +117,8 @@ async def call(request: CallRequest) -> CallOutput | InputNeeded:
             failed.is_unauthorized = traffic.status == 401 and not failed.may_have_run
             failed.missing_scopes = () if failed.may_have_run else tuple(traffic.missing_scopes)
             raise
+    finally:
+        request.record(traffic.recording())
     return await begin_task(request, result, traffic)
 
 

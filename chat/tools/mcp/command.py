@@ -137,6 +137,8 @@ class _Conversation:
                 del unread[: end + 1]
                 searched = 0
                 if line.strip():
+                    if self._traffic.was_sent:
+                        self._traffic.record_received(line + b"\n")
                     await to_session.send(self._message_of(line))
 
     def _count(self, size: int) -> None:
@@ -169,13 +171,14 @@ class _Conversation:
     async def _send(self, each: SessionMessage) -> None:
         text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
         if getattr(each.message, "method", "") == CALL:
-            await self._begin_call(len(text))
+            await self._begin_call(text.encode())
         self._stdin.write(text.encode() + b"\n")
         await self._stdin.drain()
 
-    async def _begin_call(self, size: int) -> None:
+    async def _begin_call(self, message: bytes) -> None:
         traffic = self._traffic
-        traffic.request_bytes, traffic.response_bytes = size, 0
+        traffic.request_bytes, traffic.response_bytes = len(message), 0
+        traffic.record_sent(message, self._redactor)
         if self._endpoint.before_call is not None:
             try:
                 await self._endpoint.before_call()

@@ -257,6 +257,8 @@ async def _until_answered(
             polls.is_renewed = False
             request.heard(True)
             return answer, traffic
+        finally:
+            request.record(traffic.recording())
         await asyncio.sleep(_pause(None))
 
 

@@ -15,6 +15,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 import httpx2
 import msgspec
 
+from chat.tools.kinds import RECORDED_BYTES, Recording
 from chat.tools.sign_in.metadata import missing_scopes
 from chat.upstreams.client import Client
 from chat.upstreams.exchange import (
@@ -24,7 +25,7 @@ from chat.upstreams.exchange import (
     exchange,
 )
 from chat.upstreams.failures import UpstreamBroken, UpstreamRefused, failure
-from chat.upstreams.redaction import Redactor
+from chat.upstreams.redaction import MARK, Redactor
 
 # A server may cut a stream again and again, and the client reads on with a request each time.
 MOST_REQUESTS = 100
@@ -38,6 +39,10 @@ MOST_VALUES = 100_000
 
 CALL = "tools/call"
 LISTEN = "subscriptions/listen"
+# The messages of a call that its receipt shows.
+RECORDED = (CALL, "tasks/get", "tasks/update")
+# The state that a server wants kept, and the id of its task: whoever has one may be able to act for us.
+_HANDLES = re.compile(r'("(?:requestState|taskId)"\s*:\s*)"(?:[^"\\]|\\.)*(?:"|\\?$)')
 _MESSAGES = (b"application/json", b"text/event-stream")
 
 
@@ -71,6 +76,21 @@ class Traffic:
     request_bytes: int = 0
     response_bytes: int = 0
     total_bytes: int = 0
+    # The beginnings of the last recorded message and of the response to it, without credentials.
+    sent: str = ""
+    received: bytearray = field(default_factory=bytearray)
+
+    def record_sent(self, body: bytes, secrets: Redactor) -> None:
+        self.sent = secrets.text(body[:RECORDED_BYTES].decode("utf-8", "replace"))
+        self.received.clear()
+
+    def record_received(self, data: bytes) -> None:
+        """The data of the response so far, without credentials."""
+        self.received += data[: max(0, RECORDED_BYTES - len(self.received))]
+
+    def recording(self) -> Recording:
+        received = self.received.decode("utf-8", "replace")
+        return Recording(sent=_without_handles(self.sent), received=_without_handles(received))
 
 
 class _Message(msgspec.Struct):
@@ -117,6 +137,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         body = await request.aread()
         message = _method_of(body) or request.method
         is_call = message == CALL
+        if message in RECORDED:
+            self.traffic.record_sent(body, Redactor(self._secrets))
         try:
             response = await self._send(request, body, message)
         except UpstreamError as error:
@@ -202,12 +224,16 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
                 if is_too_long or values.add(data) > MOST_VALUES:
                     raise UpstreamBroken(failure("too_large"))
                 if clean := redactor.chunk(data):
+                    if message in RECORDED:
+                        self.traffic.record_received(clean)
                     yield clean
         except UpstreamError as error:
             if message not in GOODBYES:
                 self.traffic.failure = error
             raise httpx2.ReadError("the response broke") from error
         if rest := redactor.flush():
+            if message in RECORDED:
+                self.traffic.record_received(rest)
             yield rest
 
 
@@ -236,6 +262,10 @@ def open_client(transport: GuardedTransport) -> httpx2.AsyncClient:
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         timeout=None,
     )
+
+
+def _without_handles(text: str) -> str:
+    return _HANDLES.sub(rf'\1"{MARK}"', text)
 
 
 def _times(message: str) -> ExchangeTimes:

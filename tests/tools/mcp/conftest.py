@@ -18,6 +18,7 @@ from chat.tools.kinds import (
     Continuation,
     InputNeeded,
     InputReply,
+    Recording,
 )
 from chat.tools.mcp import call_mcp, list_tools
 from chat.tools.mcp.listing import ListingFailed, ListRequest, ToolListing
@@ -39,6 +40,7 @@ class Caller:
     asked: list[AskedInput] = field(default_factory=list)
     heard: list[bool] = field(default_factory=list)
     changes: int = 0
+    recordings: list[Recording] = field(default_factory=list)
     reply: InputReply = field(default_factory=lambda: InputReply(action="cancel"))
 
     def request(self, url: str, name: str, arguments: Any = None, **values: Any) -> CallRequest:
@@ -71,6 +73,7 @@ class Caller:
             list_changed=list_changed,
             traceparent=values.pop("traceparent", ""),
             renew=values.pop("renew", None),
+            record=self.recordings.append,
             continuation=values.pop("continuation", Continuation()),
         )
 

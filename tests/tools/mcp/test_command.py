@@ -80,6 +80,17 @@ async def test_command_is_listed_and_called(caller: Caller, settings: Settings) 
     assert output.request_bytes > 0 < output.response_bytes
 
 
+async def test_messages_of_a_command_are_kept_without_its_keys(
+    caller: Caller, harbor: Harbor
+) -> None:
+    await caller.call(harbor("environment"), "any", {"pier": "north"})
+
+    [recording] = caller.recordings
+    assert '"pier":"north"' in recording.sent
+    assert "HARBOR_KEY" in recording.received
+    assert SECRET not in recording.received
+
+
 @dataclass(frozen=True)
 class Fault:
     sentence: str
