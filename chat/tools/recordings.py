@@ -11,7 +11,7 @@ from django.conf import settings
 
 from chat.core.text import clean
 from chat.models import ToolCall, ToolRecording
-from chat.tools.endings import end_call
+from chat.tools import endings
 from chat.tools.kinds import CallFailed, CallOutput, InputNeeded, NeedsSignIn, Recording
 
 
@@ -22,7 +22,7 @@ def end_recorded(
     recording: Recording,
 ) -> bool:
     """Ends the call as ``end_call`` does, and keeps the recording. A call without one has ended as well."""
-    has_ended = end_call(pk, claim, ending)
+    has_ended = endings.end_call(pk, claim, ending)
     if has_ended and recording.sent and settings.RAW_FRAMES_DAYS > 0:
         _keep(pk, recording)
     return has_ended
