@@ -11,6 +11,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from _pytest import runner
 from django.conf import settings
 from django.db import connection, connections
 from django.test import Client, TransactionTestCase
@@ -24,6 +25,7 @@ from tests.support.processes import seed
 from tests.support.schedule import ByResource
 from tests.support.selection import EXHAUSTIVE, Report, leave_out_slow
 from tests.support.servers import PostgreSQL, Redis
+from tests.support.stack import with_room
 from tests.support.tables import empty_filled_tables
 
 PASSWORD = "correct horse battery"
@@ -70,6 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.SERVER_PORTS = []
     settings.WHITENOISE_AUTOREFRESH = settings.WHITENOISE_USE_FINDERS = True
     TransactionTestCase._fixture_teardown = lambda test: empty_filled_tables()
+    runner.runtestprotocol = with_room(runner.runtestprotocol)
     # Until all tests are collected: pytest_collection_finish.
     gc.disable()
     if not is_worker(config):
