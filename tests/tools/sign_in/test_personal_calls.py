@@ -109,7 +109,7 @@ def tool(server: ToolServer, conversation: Conversation) -> Tool:
 @pytest.fixture
 def run(alice: User, conversation: Conversation, upstream: Upstream, tool: Tool) -> Run:
     """Alice's answer waits for approval of a call with her account."""
-    conversation.visibility, conversation.team_role = Visibility.TEAM, "writer"
+    conversation.visibility, conversation.shared_role = Visibility.TEAM, "writer"
     conversation.save()
     return waiting_run(alice, conversation, upstream, "whoami")
 
