@@ -38,6 +38,7 @@ class ChatConfig(AppConfig):
         from chat.titles.queueing import QUEUE_TITLE
         from chat.titles.writer import WRITE_TITLES
         from chat.tools.outcome import RUN_TOOLS
+        from chat.tools.recordings import PURGE_RECORDINGS
         from chat.tools.runner import RUN_CALLS
         from chat.tools.server_tests import TEST_SERVERS
         from chat.web.posts import respond_with
@@ -58,6 +59,7 @@ class ChatConfig(AppConfig):
         for task in (
             *(FETCH_FILES, PURGE, JOBS, PURGE_JOBS, PURGE_FILES, FOLLOW_ENDED_RUNS, WRITE_TITLES),
             *(SEND_QUEUED, SEND_AFTER_ANSWER, SEND_LATE, PURGE_PRESENCE, RUN_CALLS, TEST_SERVERS),
+            PURGE_RECORDINGS,
         ):
             register_periodic_task(task)
         register_kind(JobKind.EXPORT, make_zip)

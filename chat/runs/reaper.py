@@ -33,15 +33,7 @@ from chat.core.notify import (
 from chat.core.threads import DatabaseThreads
 from chat.core.waiting import cancel_task
 from chat.events import Event
-from chat.models import (
-    Attempt,
-    RawSegment,
-    Run,
-    Runner,
-    RunSegment,
-    RunStatus,
-    ToolRecording,
-)
+from chat.models import Attempt, RawSegment, Run, Runner, RunSegment, RunStatus
 from chat.result import Fold, close_open
 from chat.runs.outcomes import end_unstarted, stopper_of, write_ending
 from chat.runs.resume import opening
@@ -315,15 +307,10 @@ def _cause(run: Run) -> Literal["stopped", "interrupted"]:
 
 
 def purge_raw() -> int:
-    """Deletes expired raw frames, and the messages of calls of tools; returns the number of rows."""
+    """Deletes expired raw frames; returns the number of rows."""
     before = timezone.now() - timedelta(days=settings.RAW_FRAMES_DAYS)
-    removed = 0
-    for expired in (
-        RawSegment.objects.filter(run__finished_at__lt=before),
-        ToolRecording.objects.filter(recorded_at__lt=before),
-    ):
-        keys = list(expired.values_list("pk", flat=True)[:500])
-        removed += expired.model.objects.filter(pk__in=keys).delete()[0]
+    keys = RawSegment.objects.filter(run__finished_at__lt=before).values_list("pk", flat=True)[:500]
+    removed, _ = RawSegment.objects.filter(pk__in=list(keys)).delete()
     return removed
 
 

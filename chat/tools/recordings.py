@@ -1,18 +1,28 @@
 """Recordings of calls for their receipts: the last message and the response.
 
-These functions are called in a database thread.
+These functions are called in a database thread, but for the periodic task of runners that deletes old ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
+from django.utils import timezone
 
 from chat.core.text import clean
+from chat.core.threads import DatabaseThreads
 from chat.models import ToolCall, ToolRecording
+from chat.runs.runner import PeriodicTask
 from chat.tools import endings
 from chat.tools.kinds import CallFailed, CallOutput, InputNeeded, NeedsSignIn, Recording
+from chat.upstreams.client import Client
+
+# Nobody waits for it.
+PURGE_SECONDS = 60.0
+PURGED_AT_ONCE = 500
 
 
 def end_recorded(
@@ -34,3 +44,24 @@ def _keep(pk: int, recording: Recording) -> None:
     if call is not None:
         texts = {"sent": clean(recording.sent), "received": clean(recording.received)}
         ToolRecording.objects.update_or_create(call=call, defaults=texts)
+
+
+def purge_some() -> bool:
+    """Deletes some recordings that are as old as expired raw frames. Says whether there may be more."""
+    before = timezone.now() - timedelta(days=settings.RAW_FRAMES_DAYS)
+    expired = ToolRecording.objects.filter(recorded_at__lt=before)
+    keys = list(expired.values_list("pk", flat=True)[:PURGED_AT_ONCE])
+    if keys:
+        ToolRecording.objects.filter(pk__in=keys).delete()
+    return len(keys) == PURGED_AT_ONCE
+
+
+def _make(client: Client, threads: DatabaseThreads) -> Callable[[], Awaitable[None]]:
+    async def purge() -> None:
+        while await threads.call(purge_some):
+            pass
+
+    return purge
+
+
+PURGE_RECORDINGS = PeriodicTask(topic="tool_recordings.purge", seconds=PURGE_SECONDS, make=_make)

@@ -18,10 +18,9 @@ from chat.models import (
     ToolRecording,
     User,
 )
-from chat.runs.reaper import purge_raw
 from chat.tools import calls, claims
 from chat.tools.kinds import AskedInput, CallFailed, CallOutput, InputNeeded, Recording
-from chat.tools.recordings import end_recorded
+from chat.tools.recordings import end_recorded, purge_some
 from tests.tools.calling import call_of, claim
 
 pytestmark = pytest.mark.django_db
@@ -80,9 +79,11 @@ def test_messages_of_a_result_that_stays_private_are_not_kept(run: Run, alice: U
 
 def test_messages_expire_with_other_recordings(run: Run, alice: User, settings: Settings) -> None:
     end(alice, run, CallOutput(text="Rain"))
-    assert purge_raw() == 0
+    assert not purge_some()
+    assert ToolRecording.objects.exists()
     old = timezone.now() - timedelta(days=settings.RAW_FRAMES_DAYS + 1)
     ToolRecording.objects.update(recorded_at=old)
 
-    assert purge_raw() == 1
+    assert not purge_some()
+    assert not ToolRecording.objects.exists()
     assert ToolCall.objects.exists()
