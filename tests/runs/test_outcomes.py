@@ -13,5 +13,5 @@ def test_runners_repeat_the_tasks_of_features() -> None:
     assert list(runner.periodic_tasks()) == [
         *("files", "purge", "jobs", "jobs.purge", "files.purge"),
         *("ended", "titles", "messages", "messages.after_answer", "messages.late"),
-        *("presence.purge", "tool_calls", "tool_servers.tests"),
+        *("presence.purge", "tool_calls", "tool_servers.tests", "tool_recordings.purge"),
     ]
