@@ -66,6 +66,11 @@ class TabWrites:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._write_wanted(), name="tab-writes")
 
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing waits and nothing is being written."""
+        return not self._wanted and (self._task is None or self._task.done())
+
     async def close(self) -> None:
         """Writes what is waiting, without a pause, and ends the thread."""
         if self._task is not None:

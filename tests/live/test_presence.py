@@ -18,6 +18,7 @@ from django.utils import timezone
 from chat.drafts.channel import DraftLook
 from chat.drafts.records import DraftAsked
 from chat.live.viewer import CLOSE_ACCESS
+from chat.live.writes import tab_writes
 from chat.models import Conversation, Membership, Presence, User
 from chat.presence import list_channel, records
 from chat.presence.channel import PresenceLook
@@ -204,6 +205,13 @@ async def until_rows(**rows: object) -> None:
             await asyncio.sleep(0.005)
 
 
+async def until_written() -> None:
+    """What is written later has a later time."""
+    async with asyncio.timeout(SOON_SECONDS):
+        while not tab_writes.is_idle:
+            await asyncio.sleep(0.005)
+
+
 @pytest.mark.usefixtures("lost_notifications")
 async def test_tabs_show_the_others_over_websocket_and_event_stream(
     open_tab: OpenTab,
@@ -248,11 +256,14 @@ async def test_person_is_gone_a_minute_after_their_last_tab(
     for tab in (bobs, another, alices):
         tab.hello(conversation.public_id, presence={"is_active": True})
     await until_shown(alices, "Bob")
+    await until_shown(another, "Alice")
+    await until_written()
 
     await bobs.close()
     clock.pass_seconds(59)
     another.say_to(presence={})
     await until_rows(seen_at=clock.time, user=bob)
+    await until_written()
     # The other tab is killed, which no message tells.
     another.task.cancel()
     clock.pass_seconds(59)
