@@ -16,7 +16,7 @@ from chat.tools.kinds import AskedInput, InputReply
 
 
 class AskedPeople:
-    """Requests of the open calls of one runner to people. ``executions`` returns its calls; ``wake`` brings its next round, which
+    """Requests of the open calls of one runner to people. ``executions`` returns its calls; ``wake`` starts its next round, which
     calls `bring_answers`."""
 
     def __init__(

@@ -254,7 +254,7 @@ def _checked_name(text: str) -> str:
 
 
 def may_use_commands(user: User) -> bool:
-    """Commands run with the rights of the runner: only administrators choose them, whoever manages the team's servers."""
+    """Commands run with the rights of the runner: only administrators choose them, also where others manage the team's servers."""
     return user.is_staff
 
 

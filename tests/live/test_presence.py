@@ -206,7 +206,7 @@ async def until_rows(**rows: object) -> None:
 
 
 async def until_written() -> None:
-    """What is written later has a later time."""
+    """Waits for the writes of all tabs: each gets the time of the clock at which it is made."""
     async with asyncio.timeout(SOON_SECONDS):
         while not tab_writes.is_idle:
             await asyncio.sleep(0.005)

@@ -37,7 +37,7 @@ def end(
     assert claims.mark_sent(claimed.pk, claimed.claim)
     ToolCall.objects.filter(pk=claimed.pk).update(**values)
     assert end_recorded(claimed.pk, claimed.claim, ending, RECORDING)
-    # Whoever comes too late changes nothing.
+    # A runner that has lost the call changes nothing.
     assert not end_recorded(claimed.pk, claimed.claim, ending, Recording(sent="late"))
 
 

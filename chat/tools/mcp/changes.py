@@ -1,7 +1,7 @@
 """Notices of servers that their list of tools has changed, heard as long as a call is open.
 
 Servers of older versions send them with the response to the call. Those of the version without sessions send them to
-whoever subscribes, which is a request of its own.
+clients that subscribe, with a request of its own.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ CALL = "tools/call"
 SUBSCRIPTION = "subscriptions/listen"
 # The messages of a call that its receipt shows.
 RECORDED = (CALL, "tasks/get", "tasks/update")
-# The state that a server wants kept, and the id of its task: whoever has one may be able to act for us.
+# The state that a server wants kept, and the id of its task: a reader who has one may be able to act for us.
 _HANDLES = re.compile(r'("(?:requestState|taskId)"\s*:\s*)"(?:[^"\\]|\\.)*(?:"|\\?$)')
 # The version without sessions names the method in a header, and has arguments in headers with this prefix.
 METHOD_HEADER = "mcp-method"

@@ -191,8 +191,8 @@ def test_only_administrators_use_commands(
 
     with pytest.raises(ActionRefused, match="Only administrators"):
         add_server(alice, team, name="Harbor", address=address, headers={})
-    with pytest.raises(ActionRefused, match="no command named elsewhere"):
-        add_server(administrator, team, name="Harbor", address="command:elsewhere", headers={})
+    with pytest.raises(ActionRefused, match="no command named nowhere"):
+        add_server(administrator, team, name="Harbor", address="command:nowhere", headers={})
     with pytest.raises(ActionRefused, match="no headers and no sign-in"):
         add_server(administrator, team, name="Harbor", address=address, headers={"A": "b"})
     server = add_server(administrator, team, name="Harbor", address=address, headers={})
