@@ -45,7 +45,6 @@ def phone(browser: Browser, site: BrowserSite) -> Iterator[Page]:
     context.close()
 
 
-@pytest.mark.smoke
 def test_mention_is_completed_and_read_on_both_devices(
     site: BrowserSite, tab: OpenTab, phone: Page, run: UUID
 ) -> None:
