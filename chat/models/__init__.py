@@ -64,6 +64,7 @@ from chat.models.run import (
     Run,
     RunInstructions,
     Runner,
+    RunPersonalInstructions,
     RunSegment,
     RunStatus,
 )
@@ -97,7 +98,7 @@ from chat.models.tool_call import (
     ToolRecording,
 )
 from chat.models.upstream import SeenEvent, Upstream
-from chat.models.user import Announcements, User
+from chat.models.user import Announcements, InstructionsUse, PersonalInstructions, User
 
 __all__ = [
     "ACTIVE_JOB_STATUSES",
@@ -137,6 +138,7 @@ __all__ = [
     "ImportedSource",
     "InputSource",
     "InputStatus",
+    "InstructionsUse",
     "Invitation",
     "Job",
     "JobChunk",
@@ -154,6 +156,7 @@ __all__ = [
     "NewContent",
     "OAuthClient",
     "Participant",
+    "PersonalInstructions",
     "Pin",
     "Presence",
     "Project",
@@ -171,6 +174,7 @@ __all__ = [
     "Role",
     "Run",
     "RunInstructions",
+    "RunPersonalInstructions",
     "RunSegment",
     "RunStatus",
     "Runner",
