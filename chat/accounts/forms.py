@@ -12,7 +12,6 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
 from chat.accounts.actions.people import INVITATION_DAYS_LIMIT
-from chat.core.text import check_name, one_line
 from chat.models import (
     Announcements,
     InstructionsUse,
@@ -21,7 +20,7 @@ from chat.models import (
     TeamRole,
     User,
 )
-from chat.web.forms import WordsField
+from chat.web.forms import NameField, WordsField
 
 # The size of the column; the form field's own limit is larger.
 EMAIL_LENGTH = 254
@@ -29,16 +28,6 @@ EMAIL_LENGTH = 254
 PASSWORD_LENGTH = 1000
 # Each request carries them.
 INSTRUCTIONS_LENGTH = 10_000
-
-
-class NameField(forms.CharField):
-    """One visible line of at most 80 characters."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{"max_length": 80, "validators": [check_name], **kwargs})
-
-    def to_python(self, value: object) -> str:
-        return one_line(super().to_python(value))
 
 
 class PersonForm(forms.Form):

@@ -50,6 +50,7 @@ from chat.models.project import (
     ProjectMember,
     ProjectRole,
 )
+from chat.models.prompt import Prompt, PromptVersion, VariableKind
 from chat.models.question import (
     OPEN_STATUSES,
     UNSETTLED_STATUSES,
@@ -164,6 +165,8 @@ __all__ = [
     "ProjectColor",
     "ProjectMember",
     "ProjectRole",
+    "Prompt",
+    "PromptVersion",
     "Question",
     "QuestionKind",
     "QuestionStatus",
@@ -204,6 +207,7 @@ __all__ = [
     "UnreferencedObject",
     "Upstream",
     "User",
+    "VariableKind",
     "Visibility",
     "visibilities",
 ]
