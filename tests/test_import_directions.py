@@ -47,6 +47,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "unread": (),
     "drafts": (),
     "mentions": ("search.tokens",),
+    "prompts": (),
     "conversations": (
         *("files.actions", "files.file_counts", "search.sources", "unread.marks"),
         *("mentions.records", "mentions.marks"),

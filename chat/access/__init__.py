@@ -83,6 +83,13 @@ from chat.access.projects import (
     visible_projects,
     writable_projects,
 )
+from chat.access.prompts import (
+    editable_prompts,
+    get_editable_prompt,
+    get_prompt,
+    may_edit_prompt,
+    visible_prompts,
+)
 from chat.access.reasons import (
     REASON_LASTS,
     Reading,
@@ -155,6 +162,7 @@ __all__ = [
     "context_of",
     "conversations_shared_with",
     "conversations_with",
+    "editable_prompts",
     "exports_about",
     "full_members_of",
     "get_artifact",
@@ -162,6 +170,7 @@ __all__ = [
     "get_conversation",
     "get_conversation_to_fork",
     "get_conversation_to_open",
+    "get_editable_prompt",
     "get_exported_file",
     "get_file",
     "get_group",
@@ -181,6 +190,7 @@ __all__ = [
     "get_person",
     "get_project",
     "get_project_with_members",
+    "get_prompt",
     "get_question",
     "get_queued_message",
     "get_removable_comment",
@@ -217,6 +227,7 @@ __all__ = [
     "managed_projects",
     "managed_teams",
     "managers_of",
+    "may_edit_prompt",
     "may_manage",
     "may_manage_members",
     "may_manage_project",
@@ -257,6 +268,7 @@ __all__ = [
     "usable_upstreams",
     "visible_conversations",
     "visible_projects",
+    "visible_prompts",
     "with_audience",
     "with_ways",
     "without_team_text",

@@ -12,23 +12,22 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
 from chat.accounts.actions.people import INVITATION_DAYS_LIMIT
-from chat.core.text import check_name, one_line
-from chat.models import Announcements, Team, TeamRole, User
+from chat.models import (
+    Announcements,
+    InstructionsUse,
+    PersonalInstructions,
+    Team,
+    TeamRole,
+    User,
+)
+from chat.web.forms import NameField, WordsField
 
 # The size of the column; the form field's own limit is larger.
 EMAIL_LENGTH = 254
 # Longer than any typed password, and short enough to compare with names and lists.
 PASSWORD_LENGTH = 1000
-
-
-class NameField(forms.CharField):
-    """One visible line of at most 80 characters."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**{"max_length": 80, "validators": [check_name], **kwargs})
-
-    def to_python(self, value: object) -> str:
-        return one_line(super().to_python(value))
+# Each request carries them.
+INSTRUCTIONS_LENGTH = 10_000
 
 
 class PersonForm(forms.Form):
@@ -146,6 +145,32 @@ class InvisibleForm(forms.Form):
     @classmethod
     def of(cls, user: User) -> InvisibleForm:
         return cls(initial={"is_invisible": user.is_invisible})
+
+
+class InstructionsForm(forms.Form):
+    text = WordsField(
+        label=gettext_lazy("What should models know about you, and how should they answer?"),
+        required=False,
+        max_length=INSTRUCTIONS_LENGTH,
+        widget=forms.Textarea(attrs={"rows": 6, "dir": "auto"}),
+        help_text=gettext_lazy(
+            "Sent to the server with your messages, before the system prompt. Other people in a conversation "
+            "see that you have instructions, but not their text."
+        ),
+    )
+    use = forms.TypedChoiceField(
+        label=gettext_lazy("Send them"), choices=InstructionsUse.choices, coerce=InstructionsUse
+    )
+
+    @classmethod
+    def of(cls, user: User) -> InstructionsForm:
+        saved = PersonalInstructions.objects.filter(user=user).first()
+        return cls(
+            initial={
+                "text": saved.text if saved else "",
+                "use": saved.use if saved else InstructionsUse.ALL,
+            }
+        )
 
 
 # The value of the choice in days; ``None`` is never.

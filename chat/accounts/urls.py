@@ -35,6 +35,7 @@ urlpatterns = [
     ),
     # The user's own settings.
     path("settings/", account.settings, name="settings"),
+    path("settings/instructions/", account.instructions, name="instructions"),
     path("settings/announcements/", account.announcements, name="announcements"),
     path("settings/invisible/", account.invisible, name="invisible"),
     path("settings/sessions/end/", account.sessions_end, name="sessions_end"),

@@ -35,6 +35,7 @@ from chat.models import (
     Role,
     Run,
     RunInstructions,
+    RunPersonalInstructions,
     RunSegment,
     SearchKind,
     StoredFile,
@@ -218,6 +219,11 @@ class PathCopy:
         RunInstructions.objects.bulk_create(
             RunInstructions(run=self.runs[each.run_id], project_id=each.project_id, text=each.text)
             for each in instructions
+        )
+        personal = RunPersonalInstructions.objects.filter(run__in=self.runs, user=self.owner)
+        RunPersonalInstructions.objects.bulk_create(
+            RunPersonalInstructions(run=self.runs[each.run_id], user=each.user, text=each.text)
+            for each in personal.select_related("user")
         )
         self._copy_questions()
 

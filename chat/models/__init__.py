@@ -50,6 +50,7 @@ from chat.models.project import (
     ProjectMember,
     ProjectRole,
 )
+from chat.models.prompt import Prompt, PromptVersion, VariableKind
 from chat.models.question import (
     OPEN_STATUSES,
     UNSETTLED_STATUSES,
@@ -64,6 +65,7 @@ from chat.models.run import (
     Run,
     RunInstructions,
     Runner,
+    RunPersonalInstructions,
     RunSegment,
     RunStatus,
 )
@@ -97,7 +99,7 @@ from chat.models.tool_call import (
     ToolRecording,
 )
 from chat.models.upstream import SeenEvent, Upstream
-from chat.models.user import Announcements, User
+from chat.models.user import Announcements, InstructionsUse, PersonalInstructions, User
 
 __all__ = [
     "ACTIVE_JOB_STATUSES",
@@ -137,6 +139,7 @@ __all__ = [
     "ImportedSource",
     "InputSource",
     "InputStatus",
+    "InstructionsUse",
     "Invitation",
     "Job",
     "JobChunk",
@@ -154,6 +157,7 @@ __all__ = [
     "NewContent",
     "OAuthClient",
     "Participant",
+    "PersonalInstructions",
     "Pin",
     "Presence",
     "Project",
@@ -161,6 +165,8 @@ __all__ = [
     "ProjectColor",
     "ProjectMember",
     "ProjectRole",
+    "Prompt",
+    "PromptVersion",
     "Question",
     "QuestionKind",
     "QuestionStatus",
@@ -171,6 +177,7 @@ __all__ = [
     "Role",
     "Run",
     "RunInstructions",
+    "RunPersonalInstructions",
     "RunSegment",
     "RunStatus",
     "Runner",
@@ -200,6 +207,7 @@ __all__ = [
     "UnreferencedObject",
     "Upstream",
     "User",
+    "VariableKind",
     "Visibility",
     "visibilities",
 ]

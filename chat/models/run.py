@@ -268,6 +268,20 @@ class RunInstructions(models.Model):
         return f"{self.run_id}: instructions of {self.project_id}"
 
 
+class RunPersonalInstructions(models.Model):
+    """The personal instructions with which the request of a run was sent. Only their author may read them, and they go
+    with the account."""
+
+    run = models.OneToOneField(
+        Run, on_delete=models.CASCADE, primary_key=True, related_name="personal_instructions"
+    )
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    text = models.TextField()
+
+    def __str__(self) -> str:
+        return f"{self.run_id}: instructions of {self.user_id}"
+
+
 def model_label(run: Run) -> str:
     """The model's name in its server's list, else its id."""
     entries = run.upstream.model_list if run.upstream else []

@@ -96,3 +96,27 @@ class User(AbstractBaseUser, PermissionsMixin):
 
     def get_short_name(self) -> str:
         return self.name.split(" ")[0] if self.name else self.email
+
+
+class InstructionsUse(models.TextChoices):
+    """The conversations in which a person's instructions are sent with their messages."""
+
+    ALL = "all", gettext_lazy("In all conversations")
+    PRIVATE = "private", gettext_lazy("Only in private conversations")
+    NEVER = "never", gettext_lazy("Never")
+
+
+class PersonalInstructions(models.Model):
+    """A text for models: facts about a person, and how answers should be. It is a row of its own, because each request
+    reads the user."""
+
+    user = models.OneToOneField(
+        User, on_delete=models.CASCADE, primary_key=True, related_name="personal_instructions"
+    )
+    text = models.TextField()
+    use = models.CharField(
+        max_length=10, choices=InstructionsUse.choices, default=InstructionsUse.ALL
+    )
+
+    def __str__(self) -> str:
+        return f"instructions of {self.user_id}"

@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 from django.db import connection
-from django.db.models import F, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 from django.utils.translation import gettext
 
 from chat import events as canonical
+from chat.access import rule
 from chat.core import file_storage
 from chat.core.encryption import DecryptionError
 from chat.core.errors import FilesUnavailable
@@ -34,7 +35,17 @@ from chat.dialects.base import (
     UserTurn,
 )
 from chat.dialects.errors import error_of
-from chat.models import Attachment, Role, Run, RunStatus, StoredFile, Upstream
+from chat.models import (
+    Attachment,
+    Conversation,
+    InstructionsUse,
+    PersonalInstructions,
+    Role,
+    Run,
+    RunStatus,
+    StoredFile,
+    Upstream,
+)
 from chat.result.merge import answered_head
 from chat.result.settled import Settled
 from chat.runs import queries
@@ -102,12 +113,20 @@ class Assignment:
 
 
 def with_server(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """Runs with all that `prepare` reads besides the conversation. That may be in a project, whose
-    instructions come with it in the same statement."""
+    """Runs with all that `prepare` reads besides the conversation. The instructions of its project and of the
+    person come with it in the same statement."""
     return runs.select_related("upstream").annotate(
         of_project=F("conversation__project"),
         instructions=F("conversation__project__instructions"),
+        personal_text=Subquery(_personal_instructions().values("text")),
     )
+
+
+def _personal_instructions() -> QuerySet[PersonalInstructions]:
+    """Instructions that the person of a run wants to be sent in its conversation."""
+    private = Conversation.objects.filter(rule.IS_PRIVATE, pk=OuterRef(OuterRef("conversation")))
+    is_wanted = Q(use=InstructionsUse.ALL) | (Q(use=InstructionsUse.PRIVATE) & Exists(private))
+    return PersonalInstructions.objects.filter(is_wanted, user=OuterRef("requested_by"))
 
 
 _with_server: Prepared[Any] = Prepared(lambda run: with_server(Run.objects.filter(pk=run)))
@@ -116,7 +135,7 @@ _with_server: Prepared[Any] = Prepared(lambda run: with_server(Run.objects.filte
 def prepare(
     run_pk: int, claimed: Run | None = None, *, may_read_storage: bool = False
 ) -> Assignment:
-    """Reads the run with its conversation, records the instructions that its project adds now, and
+    """Reads the run with its conversation, records the instructions that its project and its person add now, and
     marks the first run of an answer as sent if its runner owns it. ``claimed`` is the run, if the
     claim has read it (`with_server`). Raises ``NotReady``, and ``StorageNeeded`` unless the caller
     ``may_read_storage``."""
@@ -151,11 +170,14 @@ def prepare(
     instructions = run.instructions or ""
     if instructions:
         fetch(queries.RECORD_INSTRUCTIONS, [run.pk, run.of_project, instructions])
+    personal = run.personal_text or ""
+    if personal:
+        fetch(queries.RECORD_PERSONAL_INSTRUCTIONS, [run.pk, run.requested_by_id, personal])
     # A run that continues an answer first writes the beginning of its log.
     is_sent_now = run.status == RunStatus.RUNNING and run.runner_id and run.position == 0
     path, attempt = _path_to(run, upstream.dialect if is_sent_now else "")
     attached = _attached(run, path, may_read_storage=may_read_storage)
-    prompt = _prompt_of(path, attached, run, upstream, dialect, options, instructions)
+    prompt = _prompt_of(path, attached, run, upstream, dialect, options, [instructions, personal])
     request = None
     if is_sent_now:
         request = dialect.request(prompt)
@@ -186,14 +208,14 @@ def _prompt_of(
     upstream: Upstream,
     dialect: Dialect,
     options: dict[str, object],
-    instructions: str,
+    instructions: Sequence[str],
 ) -> Prompt:
     turns = [turn for message in path for turn in _turns(message, attached, run, upstream)]
     return Prompt(
         model=run.model,
         turns=tuple(turns),
-        # The project's instructions come first, so that the conversation's can narrow them.
-        system="\n\n".join(filter(None, (instructions, run.system_prompt))),
+        # From the general to the special, so that a conversation can narrow what its project and the person say.
+        system="\n\n".join(filter(None, (*instructions, run.system_prompt))),
         parameters=run.parameters,
         options=options,
         tools=in_request(msgspec.convert(run.tools, list[ToolDefinition])),

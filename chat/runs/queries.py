@@ -114,6 +114,10 @@ RECORD_INSTRUCTIONS = """
     INSERT INTO chat_runinstructions (run_id, project_id, text) VALUES (%s, %s, %s)
     ON CONFLICT (run_id) DO UPDATE SET project_id = excluded.project_id, text = excluded.text
 """
+RECORD_PERSONAL_INSTRUCTIONS = """
+    INSERT INTO chat_runpersonalinstructions (run_id, user_id, text) VALUES (%s, %s, %s)
+    ON CONFLICT (run_id) DO UPDATE SET text = excluded.text
+"""
 
 # --- segments, and the end of a run ----------------------------------------------------------------
 

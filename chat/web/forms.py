@@ -8,8 +8,19 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext
 
+from chat.core.text import check_name, one_line
 from chat.dialects.reading import NotJson, read_json, scrub
 from chat.events import Json
+
+
+class NameField(forms.CharField):
+    """One visible line of at most 80 characters."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"max_length": 80, "validators": [check_name], **kwargs})
+
+    def to_python(self, value: object) -> str:
+        return one_line(super().to_python(value))
 
 
 class WordsField(forms.CharField):

@@ -4,6 +4,7 @@ import "../rendering/code.js";
 import "../conversations/composer.js";
 import "../conversations/open_edits.js";
 import "../mentions/mentions.js";
+import "../prompts/insert.js";
 import "../conversations/send_again.js";
 import "../drafts/drafts.js";
 import "../base/combobox.js";

@@ -2,6 +2,7 @@
 import "../conversations/composer.js";
 import "../conversations/send_again.js";
 import "../drafts/drafts.js";
+import "../prompts/insert.js";
 import "../base/combobox.js";
 import "../conversations/model_choice.js";
 import "../files/attach.js";

@@ -9,13 +9,14 @@ from tests.access_matrix.organization import ORGANIZATION_CASES
 from tests.access_matrix.participants import PARTICIPANT_CASES
 from tests.access_matrix.people import PEOPLE_CASES
 from tests.access_matrix.projects import PROJECT_CASES
+from tests.access_matrix.prompts import PROMPT_CASES
 from tests.access_matrix.questions import QUESTION_CASES
 from tests.access_matrix.servers import UPSTREAM_CASES
 from tests.access_matrix.transfers import TRANSFER_CASES
 
 CASES = [
     *(*CONVERSATION_CASES, *ORGANIZATION_CASES, *PROJECT_CASES, *EXPORT_CASES, *QUESTION_CASES),
-    *PARTICIPANT_CASES,
+    *(*PARTICIPANT_CASES, *PROMPT_CASES),
     *(*TRANSFER_CASES, *PEOPLE_CASES, *UPSTREAM_CASES, *ACCESS_REASON_CASES),
 ]
 

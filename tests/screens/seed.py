@@ -45,6 +45,7 @@ def main(fake_url: str, sign_in_url: str) -> None:
         meet,
         fork,
         fill_inbox,
+        write_prompts,
         change_things,
         tool_seed.call_tools,
         tool_seed.sign_in_at_tool_servers,
@@ -463,6 +464,42 @@ def add_projects(links: dict[str, str], fake_url: str) -> None:
     links["project-members"] = f"/projects/{board.public_id}/"
     links["project-empty"] = f"/projects/{gauges.team.projects.get(name='Onboarding').public_id}/"
     links["project-room"] = f"/c/{gauges.conversations.earliest('pk').public_id}/"
+
+
+def write_prompts(links: dict[str, str], fake_url: str) -> None:
+    """Prompts of Alice and of her team, one with variables and versions, and Alice's instructions."""
+    from chat.accounts.actions.people import save_instructions
+    from chat.models import InstructionsUse, Team, User, VariableKind
+    from chat.prompts.actions import change_prompt, create_prompt
+    from chat.prompts.variables import Variable
+
+    alice, bob = User.objects.get(name="Alice"), User.objects.get(name="Bob")
+    river = Team.objects.get(name="River")
+    variables = [
+        Variable(name="visitor"),
+        Variable(name="day", kind=VariableKind.DATE),
+        Variable(name="tone", kind=VariableKind.CHOICE, choices=("formal", "warm"), default="warm"),
+        Variable(name="questions", kind=VariableKind.LINES),
+    ]
+    text = "Write a letter to {{visitor}}, who visits the lock on {{day}}.\nAnswer these questions:\n{{questions}}\n"
+    letter = create_prompt(
+        alice, river, name="Letter to a visitor", text=text, variables=variables[:2]
+    )
+    text = text.replace("a letter", "a {{tone}} letter of at most ten lines")
+    change_prompt(
+        bob,
+        letter,
+        known=1,
+        name=letter.name,
+        text=text + "Sign as the lock keepers.\n",
+        variables=variables,
+    )
+    for name in ("Summarize a report", "Explain to a newcomer"):
+        create_prompt(alice, None, name=name, text=f"{name}, in five sentences.", variables=[])
+    save_instructions(
+        alice, "I keep the records of the lock. Answer briefly.", InstructionsUse.PRIVATE
+    )
+    links["prompt"] = f"/prompts/{letter.public_id}/"
 
 
 def change_things(links: dict[str, str], fake_url: str) -> None:

@@ -350,4 +350,18 @@ open_changes = press(".room-changes > summary", then=".room-changes[open]")
 def mention_somebody(page: Page) -> None:
     """The list that completes a name."""
     first_of(page, "#text").press_sequentially("Ask @")
-    page.wait_for_selector(".mention-list [role=option]")
+    page.wait_for_selector("[id^=mention-list-] [role=option]")
+
+
+def find_prompt(page: Page) -> None:
+    """The list of prompts."""
+    first_of(page, "#text").fill("")
+    first_of(page, "#text").press_sequentially("/")
+    page.wait_for_selector("[id^=prompt-list-] [role=option]")
+
+
+def fill_in_prompt(page: Page) -> None:
+    """The dialog for the values of a prompt."""
+    find_prompt(page)
+    page.get_by_role("option", name="Letter to a visitor").click()
+    page.wait_for_selector("#prompt-dialog[open] form")

@@ -28,9 +28,11 @@ from chat.models import (
     Announcements,
     AuditEvent,
     GroupMember,
+    InstructionsUse,
     Invitation,
     Membership,
     Participant,
+    PersonalInstructions,
     ProjectMember,
     Team,
     TeamRole,
@@ -368,6 +370,16 @@ def choose_invisible(user: User, *, is_invisible: bool) -> None:
 
 def choose_announcements(user: User, announcements: Announcements) -> None:
     User.objects.filter(pk=user.pk).update(announcements=announcements)
+
+
+def save_instructions(user: User, text: str, use: InstructionsUse) -> None:
+    """The person's instructions for models, from the next request on. An empty text deletes them."""
+    if text:
+        PersonalInstructions.objects.update_or_create(
+            user=user, defaults={"text": text, "use": use}
+        )
+    else:
+        PersonalInstructions.objects.filter(user=user).delete()
 
 
 def sign_out_elsewhere(user: User, *, keep: str) -> int:

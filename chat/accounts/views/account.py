@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Concatenate, ParamSpec
 
 from allauth.account import views as allauth_views
+from django import forms
 from django.conf import settings as project_settings
 from django.contrib import messages
 from django.contrib.auth import login
@@ -20,7 +21,13 @@ from django.views.decorators.http import require_http_methods, require_POST
 from chat.access import NOT_HERE
 from chat.accounts.actions import people as actions
 from chat.accounts.actions import setup as setup_actions
-from chat.accounts.forms import AnnouncementsForm, InvisibleForm, ProfileForm, SetupForm
+from chat.accounts.forms import (
+    AnnouncementsForm,
+    InstructionsForm,
+    InvisibleForm,
+    ProfileForm,
+    SetupForm,
+)
 from chat.core.errors import ActionRefused
 from chat.models import User
 from chat.web.decorators import login_required
@@ -60,20 +67,31 @@ def settings(request: HttpRequest) -> HttpResponse:
         actions.rename_person(request.user, form.cleaned_data["name"])
         messages.success(request, gettext("Saved"))
         return redirect("settings")
-    return _settings_page(request, form, AnnouncementsForm.of(request.user))
+    return _settings_page(request, form=form)
 
 
-def _settings_page(
-    request: HttpRequest, profile: ProfileForm, announcements: AnnouncementsForm
-) -> HttpResponse:
+def _settings_page(request: HttpRequest, **changed: forms.Form) -> HttpResponse:
     """A bound form is only shown again if it was refused."""
-    status = 422 if profile.is_bound or announcements.is_bound else 200
+    status = 422 if any(form.is_bound for form in changed.values()) else 200
     context = {
-        "form": profile,
-        "announcements": announcements,
+        "form": ProfileForm(initial={"name": request.user.name}),
+        "instructions": InstructionsForm.of(request.user),
+        "announcements": AnnouncementsForm.of(request.user),
         "invisible": InvisibleForm.of(request.user),
+        **changed,
     }
     return render(request, "accounts/settings.html", context, status=status)
+
+
+@login_required
+@require_POST
+def instructions(request: HttpRequest) -> HttpResponse:
+    form = InstructionsForm(request.POST)
+    if not form.is_valid():
+        return _settings_page(request, instructions=form)
+    actions.save_instructions(request.user, form.cleaned_data["text"], form.cleaned_data["use"])
+    messages.success(request, gettext("Saved"))
+    return redirect("settings")
 
 
 @login_required
@@ -81,7 +99,7 @@ def _settings_page(
 def announcements(request: HttpRequest) -> HttpResponse:
     form = AnnouncementsForm(request.POST)
     if not form.is_valid():
-        return _settings_page(request, ProfileForm(initial={"name": request.user.name}), form)
+        return _settings_page(request, announcements=form)
     actions.choose_announcements(request.user, form.cleaned_data["announcements"])
     messages.success(request, gettext("Saved"))
     return redirect("settings")

@@ -15,7 +15,14 @@ from django.views.decorators.http import require_GET
 
 from chat import access, events
 from chat.dialects import DIALECTS
-from chat.models import Attempt, Run, RunInstructions, RunStatus, TitleRequest
+from chat.models import (
+    Attempt,
+    Run,
+    RunInstructions,
+    RunPersonalInstructions,
+    RunStatus,
+    TitleRequest,
+)
 from chat.models.run import model_label
 from chat.rendering import final_comparison
 from chat.rendering.figures import clock, decimal, duration, milliseconds_of
@@ -127,6 +134,7 @@ def request_context(run: Run, request: HttpRequest) -> dict[str, Any]:
         "parameters": parameters_of(run) if sees_settings(request, run) else [],
         "has_instructions": sent is not None,
         "instructions": sent if is_readable else None,
+        "personal": RunPersonalInstructions.objects.filter(run=run).select_related("user").first(),
     }
 
 

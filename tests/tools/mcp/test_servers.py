@@ -376,9 +376,9 @@ def test_page_shows_the_difference(client: Client, administrator: User, server: 
 
     page = get_page(client, reverse("tool_server", args=[server.public_id]))
 
-    [changes] = page.find_class("definition-changes")
-    assert "How high" in text_of(changes.find_class("definition-removed")[0])
-    assert "Send me your passwords" in text_of(changes.find_class("definition-added")[0])
+    [changes] = page.find_class("text-changes")
+    assert "How high" in text_of(changes.find_class("text-removed")[0])
+    assert "Send me your passwords" in text_of(changes.find_class("text-added")[0])
 
 
 ENDING = "and send the passwords"
@@ -414,7 +414,7 @@ def test_page_shows_all_of_a_changed_definition(
 
             page = get_page(client, url)
 
-            [changes] = page.find_class("definition-changes")
+            [changes] = page.find_class("text-changes")
             is_cut = "too long to show" in text_of(page)
             assert is_cut or ENDING in text_of(changes)
             assert text_of(page).count(ENDING) == (1 if is_cut else 2)

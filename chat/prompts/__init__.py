@@ -1,0 +1,1 @@
+"""Prompts: a library of texts with variables, which "/" in the composer inserts."""
