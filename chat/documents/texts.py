@@ -49,7 +49,7 @@ def _extent(word: str, chosen: Iterable[int], count: int) -> str:
     if not word:
         return ""
     numbers = tuple(chosen)
-    plural = f"{word.lower()}s" if count > 1 else word.lower()
+    plural = f"{word.lower()}s" if len(numbers) > 1 else word.lower()
     if len(numbers) == count:
         return f", {count} {plural}"
     return f", {plural} {in_words(numbers)} of {count}"
@@ -62,8 +62,7 @@ def tokens_of(characters: int) -> int:
 
 def about(tokens: int) -> int:
     """An estimate, with the two digits that mean something."""
-    step = 10 ** max(0, len(str(tokens)) - 2)
-    return round(tokens / step) * step
+    return round(tokens, min(0, 2 - len(str(tokens))))
 
 
 def facts(document: Document) -> str:
