@@ -41,7 +41,8 @@ def text_of(document: Document, name: str, pages: str = "") -> str:
 
 
 def _page(row: DocumentPage, word: str) -> str:
-    title = f": {row.name}" if row.name else ""
+    # The title of a slide is in its text.
+    title = f": {row.name}" if row.name and word == "Sheet" else ""
     return f"[{word} {row.number}{title}]\n{row.text}".rstrip()
 
 
