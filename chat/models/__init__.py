@@ -25,7 +25,8 @@ from chat.models.conversation import (
     Visibility,
     visibilities,
 )
-from chat.models.file import AnswerFile, Attachment, StoredFile
+from chat.models.document import Document, DocumentKind, DocumentPage, FileUse
+from chat.models.file import AnswerFile, Attachment, ChosenContent, StoredFile, UnsentFile
 from chat.models.file_content import FileContent, NewContent, UnreferencedObject
 from chat.models.fork import Fork
 from chat.models.imports import Import, ImportedNames, ImportedSource
@@ -120,6 +121,7 @@ __all__ = [
     "CacheEntry",
     "CallStatus",
     "ChangeKind",
+    "ChosenContent",
     "ClientSource",
     "Comment",
     "CommentNotice",
@@ -127,10 +129,14 @@ __all__ = [
     "ConversationChange",
     "ConversationContext",
     "ConversationRole",
+    "Document",
+    "DocumentKind",
+    "DocumentPage",
     "Draft",
     "EndedRun",
     "FetchStatus",
     "FileContent",
+    "FileUse",
     "Fork",
     "Group",
     "GroupMember",
@@ -205,6 +211,7 @@ __all__ = [
     "ToolServer",
     "ToolSignIn",
     "UnreferencedObject",
+    "UnsentFile",
     "Upstream",
     "User",
     "VariableKind",

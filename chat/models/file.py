@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from chat.models.conversation import Conversation, Message
+from chat.models.document import FileUse
 from chat.models.file_content import FileContent, NewContent
 from chat.models.project import Project
 from chat.models.run import Run
@@ -96,7 +97,23 @@ class StoredFile(models.Model):
         return content.read() if content else b""
 
 
-class Attachment(models.Model):
+class ChosenContent(models.Model):
+    """What of an attached document is sent, and how."""
+
+    # As a person writes them ("1-3, 7"); empty: all.
+    pages = models.CharField(max_length=200, blank=True, db_default="", default="")
+    use = models.CharField(
+        max_length=10,
+        choices=FileUse.choices,
+        db_default=FileUse.CONTENT,
+        default=FileUse.CONTENT,
+    )
+
+    class Meta:
+        abstract = True
+
+
+class Attachment(ChosenContent):
     """A file in a user's message: a file of the conversation, or a shared one."""
 
     message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="attachments")
@@ -111,6 +128,26 @@ class Attachment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.message_id}: {self.file_id}"
+
+
+class UnsentFile(ChosenContent):
+    """A file that a person has added to a message and not sent yet. It belongs to the draft in one place; sent, it becomes
+    an attachment, and this row goes."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="unsent_files"
+    )
+    file = models.OneToOneField(StoredFile, on_delete=models.CASCADE, related_name="unsent")
+    # As in `Draft`: the id of the conversation, or "new".
+    place = models.CharField(max_length=40)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["pk"]
+        indexes = [models.Index(fields=["created_at"], name="unsent_file_age")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} at {self.place}: {self.file_id}"
 
 
 class AnswerFile(models.Model):

@@ -9,7 +9,7 @@ from django.db import models
 from django.utils import timezone
 
 from chat.models.conversation import Conversation, Message
-from chat.models.file import StoredFile
+from chat.models.file import ChosenContent, StoredFile
 from chat.models.upstream import Upstream
 
 
@@ -55,7 +55,7 @@ class QueuedMessage(models.Model):
         return f"queued message {self.public_id}"
 
 
-class QueuedFile(models.Model):
+class QueuedFile(ChosenContent):
     """A file that is attached to a queued message: a new file of the conversation, or a shared one."""
 
     queued = models.ForeignKey(QueuedMessage, on_delete=models.CASCADE, related_name="files")
