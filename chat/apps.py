@@ -15,6 +15,7 @@ class ChatConfig(AppConfig):
         from chat.artifacts.actions import STORE_ARTIFACTS, STORE_MOCKUPS
         from chat.artifacts.fetching import FETCH_FILES
         from chat.conversations.page_parts import use_cards, use_enqueue
+        from chat.documents.parts import build_parts
         from chat.exports.zip_job import make_zip
         from chat.files.actions import STORE_OUTPUT_FILES
         from chat.files.purge import PURGE_FILES
@@ -32,6 +33,7 @@ class ChatConfig(AppConfig):
         from chat.rendering.icons import use_sprite
         from chat.runs.admission import LIMIT_PER_PERSON, use_admission_checks
         from chat.runs.ended_runs import FOLLOW_ENDED_RUNS, FOLLOWED
+        from chat.runs.file_parts import use_file_parts
         from chat.runs.outcomes import CONTINUE_PAUSED, use_ending_rows, use_steps
         from chat.runs.runner import register_periodic_task
         from chat.search.sources import INDEX_ANSWER, INDEX_MORE
@@ -56,6 +58,7 @@ class ChatConfig(AppConfig):
         )
         use_ending_rows(INDEX_ANSWER, FOLLOWED, QUEUE_TITLE)
         use_admission_checks(LIMIT_PER_PERSON)
+        use_file_parts(build_parts)
         for task in (
             *(FETCH_FILES, PURGE, JOBS, PURGE_JOBS, PURGE_FILES, FOLLOW_ENDED_RUNS, WRITE_TITLES),
             *(SEND_QUEUED, SEND_AFTER_ANSWER, SEND_LATE, PURGE_PRESENCE, RUN_CALLS, TEST_SERVERS),
