@@ -31,13 +31,14 @@ ENGINE: dict[str, tuple[str, ...]] = {
 FEATURES: dict[str, tuple[str, ...]] = {
     "web": (),
     "access_reasons": (),
+    "documents": ("jobs",),
     "demo": (),
     "search": (),
     "tools": (
         *("questions.actions", "questions.replies", "questions.tool_call_cards"),
         "questions.input_schema",
         *("conversations.page", "conversations.page_parts", "demo.models", "demo.mcp"),
-        "search.sources",
+        *("search.sources", "documents.actions", "documents.file_tools"),
     ),
     "servers": ("demo.models",),
     "accounts": ("servers.actions", "tools.demo", "tools.sign_in.ending"),
@@ -61,7 +62,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "imports": (
         *("conversations.actions", "conversations.titles", "search.sources"),
         *("files.actions", "files.storage", "artifacts.paths", "exports.format", "jobs"),
-        "tools.outcome",
+        *("tools.outcome", "documents.kinds"),
     ),
     "organization": ("conversations.actions",),
     "projects": (
@@ -83,6 +84,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
         "conversations.change_lines",
         *("questions.question_cards", "questions.card_reading"),
         *("run_details.log_pages", "jobs", "access_reasons.actions"),
+        *("documents.actions", "documents.texts"),
     ),
     "transfers": (
         *("exports.many", "exports.zip_job", "imports.formats", "imports.jobs", "imports.uploads"),
