@@ -65,12 +65,12 @@ def _requested(request: PartsRequest, file: StoredFile) -> Document | None:
 
 
 def _refusal(file: StoredFile, document: Document) -> str:
-    words = gettext("“%(file)s” can’t be read: %(reason)s Edit the message to remove the file.")
+    words = gettext("“%(file)s” can’t be read: %(reason)s")
     return words % {"file": shown_name(file.name), "reason": gettext(document.refusal)}
 
 
 def shown_name(name: str) -> str:
-    return one_line(without_hidden(name)) or gettext("file")
+    return without_hidden(one_line(name)) or gettext("file")
 
 
 @dataclass(slots=True, kw_only=True)

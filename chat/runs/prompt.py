@@ -320,7 +320,7 @@ def _attached(
         raise NotReady(run, error_of("unknown", message, code=FILES_UNAVAILABLE)) from error
     except DocumentRefused as refusal:
         raise NotReady(
-            run, error_of("invalid_request", str(refusal), code=DOCUMENT_REFUSED)
+            run, error_of("bad_request", str(refusal), code=DOCUMENT_REFUSED)
         ) from refusal
     for key, more in found.parts.items():
         parts.setdefault(key, []).extend(more)

@@ -157,7 +157,8 @@ def has_spare_place(server: Upstream) -> bool:
     """Returns whether the server has a free place that no queued run waits for. Call it in a transaction that has
     locked the server's row, as a claim does."""
     runs = Run.objects.filter(upstream=server)
-    if server.is_draining or runs.filter(status=RunStatus.QUEUED).exists():
+    queued = runs.filter(~Exists(_unread(OuterRef("pk"))), status=RunStatus.QUEUED)
+    if server.is_draining or queued.exists():
         return False
     titles = TitleRequest.objects.filter(upstream=server, status=TitleStatus.RUNNING)
     busy = runs.filter(status=RunStatus.RUNNING).count() + titles.count()
@@ -347,7 +348,7 @@ def _places(draining: Mapping[int, UUID]) -> tuple[dict[UUID, str], dict[UUID, i
 def reading_text(name: str) -> str:
     """What a run waits for that reads a document."""
     return gettext("Reading %(file)s") % {
-        "file": one_line(without_hidden(name)) or gettext("a file")
+        "file": without_hidden(one_line(name)) or gettext("a file")
     }
 
 

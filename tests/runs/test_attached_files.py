@@ -9,7 +9,7 @@ import pytest
 
 from chat.core.errors import FilesUnavailable
 from chat.dialects import DIALECTS
-from chat.models import FileUse, Message, Run, StoredFile
+from chat.models import FileUse, Message, Run, StoredFile, Upstream
 from chat.runs.prompt import NotReady, prepare
 from tests.runs.helpers import retry, send_below
 from tests.runs.test_prompt import answered
@@ -63,11 +63,12 @@ def text_for(run: Run) -> str:
 
 def test_servers_get_what_their_api_documents(make_run: MakeRun, subtests: pytest.Subtests) -> None:
     assert TAKEN.keys() == DIALECTS.keys()
+    run = make_run()
+    attach_each_kind(question_of(run))
     for dialect, taken in TAKEN.items():
         for sends, expected in zip(("text", "file"), taken, strict=True):
             with subtests.test(msg=f"{dialect} {sends}"):
-                run = make_run(dialect=dialect, options={"documents": sends})
-                attach_each_kind(question_of(run))
+                Upstream.objects.update(dialect=dialect, options={"documents": sends})
 
                 parts, notes = request_of(run)
 

@@ -164,5 +164,5 @@ def test_name_of_the_file_is_text_on_the_page(
 
     page = get_page(signed_in(alice), url_of("conversation", run.conversation))
 
-    (place,) = page.cssselect("#strip .place")
+    (place,) = page.get_element_by_id("strip").find_class("place")
     assert place.text_content() == "Reading <img src=x> {{ 7 }}.pdf"

@@ -52,6 +52,9 @@ def unread(file: StoredFile) -> Document:
 def read(file: StoredFile, *pages: str) -> Document:
     """Stores what a reader would have found in the file."""
     document = unread(file)
+    if document.read_at is not None:
+        # Another file with the same bytes.
+        return document
     DocumentPage.objects.bulk_create(
         DocumentPage(document=document, number=number, text=text)
         for number, text in enumerate(pages, start=1)
@@ -72,10 +75,13 @@ def refuse(file: StoredFile, sentence: str = "The file is encrypted.") -> Docume
 def attach_document(
     message: Message,
     name: str = "report.pdf",
-    pages: Sequence[str] = ("The first page.", "The second page."),
-    **values: object,
+    texts: Sequence[str] = ("The first page.", "The second page."),
+    body: bytes = PDF_BYTES,
+    *,
+    media_type: str = PDF,
+    **choice: str,
 ) -> Attachment:
-    """Attaches a document that was read."""
-    attachment = attach_file(message, name, **values)  # type: ignore[arg-type]
-    read(attachment.file, *pages)
+    """Attaches a document of which somebody has read these pages."""
+    attachment = attach_file(message, name, body, media_type=media_type, **choice)
+    read(attachment.file, *texts)
     return attachment

@@ -29,7 +29,7 @@ from chat.tools.kinds import CallFailed
 from tests.runs.helpers import text_of, threads, until, until_ended
 from tests.runs.waiting import call, calling, ended, result_of, saying, wire_call
 from tests.support.documents import attach_document, attach_file, refuse, unread
-from tests.support.run_fixtures import Execute
+from tests.support.run_fixtures import Execute, StartRunner
 from tests.support.upstream.fake import FakeUpstream
 from tests.tools.calling import call_of, calls_of, claim, follow_up_of, given_to
 
@@ -76,9 +76,9 @@ def test_files_are_listed(run: Run) -> None:
     attach_file(message, "a.png", b"PNG", media_type="image/png")
 
     assert answer("list_files", {}, files_of(run)).split("\n") == [
-        "1. long.pdf: 3 pages, about 19 tokens",
+        "1. long.pdf: 3 pages, about 20 tokens",
         "2. notes.txt: about 1 tokens",
-        "3. part.pdf: 3 pages, about 19 tokens, of which 2-3 are attached",
+        "3. part.pdf: 3 pages, about 20 tokens, of which 2-3 are attached",
         "4. locked.pdf: its text is not available",
         "5. new.pdf: not read yet",
         "6. a.zip: not readable as text",
@@ -108,7 +108,7 @@ def test_pages_are_read(run: Run, subtests: pytest.Subtests) -> None:
         with subtests.test(msg=label):
             head, _, text = answer("read_file", arguments, files_of(run)).partition("\n")
 
-            assert head == "[File: long.pdf, 3 pages, about 19 tokens]"
+            assert head == "[File: long.pdf, 3 pages, about 20 tokens]"
             assert text == expected
 
 
@@ -314,7 +314,7 @@ def test_too_many_calls_are_refused_without_asking_people(run: Run, settings: An
 
 @pytest.mark.databases
 async def test_answer_reads_a_file_by_itself(
-    fake: FakeUpstream, begin: Execute, queue_run: Execute
+    fake: FakeUpstream, queue_run: Execute, start_runner: StartRunner
 ) -> None:
     scripts = [
         calling(wire_call(0, "c1", "read_file", '{"file": "long.pdf", "pages": "2"}')),
@@ -325,7 +325,7 @@ async def test_answer_reads_a_file_by_itself(
         lambda: attach_document(run.message.parent, "long.pdf", PAGES, use=FileUse.TOOLS)
     )
 
-    await begin(saying("Nothing."), dialect="openai_chat")
+    await start_runner()
     await until(lambda: Run.objects.filter(message=run.message_id, position=1).exists())
     follow_up = await threads.call(lambda: Run.objects.get(message=run.message_id, position=1))
     ended_run = await until_ended(follow_up)
