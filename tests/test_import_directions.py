@@ -31,10 +31,11 @@ ENGINE: dict[str, tuple[str, ...]] = {
 FEATURES: dict[str, tuple[str, ...]] = {
     "web": (),
     "access_reasons": (),
-    "documents": ("jobs",),
     "demo": (),
     "search": (),
+    "documents": ("jobs", "search.index", "search.sources"),
     "tools": (
+        "documents.readers",
         *("questions.actions", "questions.replies", "questions.tool_call_cards"),
         "questions.input_schema",
         *("conversations.page", "conversations.page_parts", "demo.models", "demo.mcp"),

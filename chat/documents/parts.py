@@ -102,6 +102,11 @@ class _Builder:
         parts.append(self._as_file(attachment, document) or self._as_text(attachment, document))
 
     def _as_text(self, attachment: Attachment, document: Document) -> Part:
+        if document.is_readable and not document.characters:
+            self._note(
+                gettext("“%(file)s” has no text, so the model was told only its name."),
+                attachment.file,
+            )
         text = text_of(document, attachment.file.name, attachment.pages)
         if self._sends(_PLAIN):
             data = base64.b64encode(text.encode("utf-8", "replace")).decode()
