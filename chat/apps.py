@@ -16,7 +16,6 @@ class ChatConfig(AppConfig):
         from chat.artifacts.fetching import FETCH_FILES
         from chat.conversations.page_parts import use_cards, use_enqueue
         from chat.documents import reading as document_reading
-        from chat.documents.parts import build_parts
         from chat.documents.purge import PURGE_DOCUMENTS
         from chat.exports.zip_job import make_zip
         from chat.files.actions import STORE_OUTPUT_FILES
@@ -35,7 +34,6 @@ class ChatConfig(AppConfig):
         from chat.rendering.icons import use_sprite
         from chat.runs.admission import LIMIT_PER_PERSON, use_admission_checks
         from chat.runs.ended_runs import FOLLOW_ENDED_RUNS, FOLLOWED
-        from chat.runs.file_parts import use_file_parts
         from chat.runs.outcomes import CONTINUE_PAUSED, use_ending_rows, use_steps
         from chat.runs.runner import register_periodic_task
         from chat.search.sources import INDEX_ANSWER, INDEX_MORE
@@ -60,7 +58,6 @@ class ChatConfig(AppConfig):
         )
         use_ending_rows(INDEX_ANSWER, FOLLOWED, QUEUE_TITLE)
         use_admission_checks(LIMIT_PER_PERSON)
-        use_file_parts(build_parts)
         for task in (
             *(FETCH_FILES, PURGE, JOBS, PURGE_JOBS, PURGE_FILES, FOLLOW_ENDED_RUNS, WRITE_TITLES),
             *(SEND_QUEUED, SEND_AFTER_ANSWER, SEND_LATE, PURGE_PRESENCE, RUN_CALLS, TEST_SERVERS),
@@ -75,6 +72,7 @@ class ChatConfig(AppConfig):
             JobKind.READ, document_reading.read_document, on_failure=document_reading.refuse
         )
         _register_tool_calls()
+        _register_file_parts()
         use_cards(cards_by_run)
         use_enqueue(enqueue)
         # Composer, edits, new answers and stops.
@@ -97,6 +95,13 @@ def _register_tool_calls() -> None:
 
     use_executors(EXECUTORS, CANCELERS)
     use_refusal_check(why_refused_now)
+
+
+def _register_file_parts() -> None:
+    from chat.documents.parts import build_parts
+    from chat.runs.file_parts import use_file_parts
+
+    use_file_parts(build_parts)
 
 
 def _register_live_channels() -> None:
