@@ -5,7 +5,7 @@ Models read everything here, so it is in English, whatever a person's language.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from chat.dialects.base import ToolDefinition
@@ -124,7 +124,11 @@ def extent_of(document: Document, pages: str = "") -> str:
     return f"{extent}, {length}" + (f", of which {pages} are attached" if pages else "")
 
 
-_WORDS = {DocumentKind.PDF: "page", DocumentKind.SLIDES: "slide", DocumentKind.SHEETS: "sheet"}
+_WORDS: Mapping[str, str] = {
+    DocumentKind.PDF: "page",
+    DocumentKind.SLIDES: "slide",
+    DocumentKind.SHEETS: "sheet",
+}
 
 
 # --- the answers ----------------------------------------------------------------------------------
@@ -195,9 +199,11 @@ def _line(name: str) -> str:
 
 
 def _integer(value: object, default: int) -> int:
-    is_number = isinstance(value, int | float | str) and not isinstance(value, bool)
+    """A positive number, which some models write as text."""
+    if value is None or value == "":
+        return default
     try:
-        return max(1, int(value)) if is_number and value != "" else default  # type: ignore[arg-type]
+        return max(1, int(float(str(value))))
     except (ValueError, OverflowError):
         raise Refused("Page and line numbers must be whole numbers.") from None
 
