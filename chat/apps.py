@@ -71,7 +71,7 @@ class ChatConfig(AppConfig):
         register_kind(
             JobKind.READ, document_reading.read_document, on_failure=document_reading.refuse
         )
-        _register_tool_calls()
+        _register_tools_and_files()
         use_cards(cards_by_run)
         use_enqueue(enqueue)
         # Composer, edits, new answers and stops.
@@ -86,14 +86,17 @@ class ChatConfig(AppConfig):
         use_sprite(lambda: static("icons.svg"))
 
 
-def _register_tool_calls() -> None:
+def _register_tools_and_files() -> None:
+    from chat.documents.parts import build_parts
     from chat.questions.input_actions import use_refusal_check
+    from chat.runs.file_parts import use_file_parts
     from chat.tools.call_rows import why_refused_now
     from chat.tools.executors import CANCELERS, EXECUTORS
     from chat.tools.kinds import use_executors
 
     use_executors(EXECUTORS, CANCELERS)
     use_refusal_check(why_refused_now)
+    use_file_parts(build_parts)
 
 
 def _register_live_channels() -> None:

@@ -39,7 +39,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
         *("questions.actions", "questions.replies", "questions.tool_call_cards"),
         "questions.input_schema",
         *("conversations.page", "conversations.page_parts", "demo.models", "demo.mcp"),
-        "search.sources",
+        *("search.sources", "documents.actions", "documents.file_tools"),
     ),
     "servers": ("demo.models",),
     "accounts": ("servers.actions", "tools.demo", "tools.sign_in.ending"),
@@ -64,7 +64,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "imports": (
         *("conversations.actions", "conversations.titles", "search.sources"),
         *("files.actions", "files.storage", "artifacts.paths", "exports.format", "jobs"),
-        "tools.outcome",
+        *("tools.outcome", "documents.kinds"),
     ),
     "organization": ("conversations.actions",),
     "projects": (
@@ -86,6 +86,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
         "conversations.change_lines",
         *("questions.question_cards", "questions.card_reading"),
         *("run_details.log_pages", "jobs", "access_reasons.actions"),
+        *("documents.actions", "documents.texts"),
     ),
     "transfers": (
         *("exports.many", "exports.zip_job", "imports.formats", "imports.jobs", "imports.uploads"),

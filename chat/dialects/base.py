@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from msgspec.json import encode
 
-from chat.dialects.parameters import Parameter, Values
+from chat.dialects.parameters import Parameter, Values, read_options
 from chat.dialects.reading import NotJson, read_json, scrub
 from chat.events import Cause, Ending, ErrorInfo, Event, JsonObject, Result
 from chat.events.translation import gettext_noop
@@ -17,7 +17,7 @@ from chat.wire.sse import Frame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text:
-    """The text that a person wrote."""
+    """The text that a person wrote, or that of a document."""
 
     text: str
 
@@ -40,7 +40,7 @@ class Audio(_File):
 
 
 class Document(_File):
-    """Any other file."""
+    """A document that is sent as a file. Where it is sent as its text, it is a ``Text``."""
 
 
 Part = Text | Image | Audio | Document
@@ -48,6 +48,16 @@ P = TypeVar("P", bound=Part)
 
 TOOLS_LEFT_OUT = gettext_noop("The tools were left out: this API type doesn’t support them.")
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+# The media types of recordings that requests can carry, and the API's name of each format.
+AUDIO_FORMATS: Mapping[str, str] = {
+    "audio/wav": "wav",
+    "audio/x-wav": "wav",
+    "audio/wave": "wav",
+    "audio/vnd.wave": "wav",
+    "audio/mpeg": "mp3",
+    "audio/mp3": "mp3",
+}
+AUDIO_TYPE_LEFT_OUT = "An audio file of type {} was left out: this API accepts WAV and MP3."
 PARTS_LEFT_OUT: dict[type[Part], str] = {
     Image: gettext_noop("The images were left out: this API type doesn’t accept them."),
     Audio: gettext_noop("The audio files were left out: this API type doesn’t accept them."),
@@ -113,7 +123,8 @@ class ToolDefinition:
     """A function that the model may ask us to run. ``schema`` is a JSON Schema of type object.
 
     ``is_deferred``: the model gets only the name and the first sentence (`chat.runs.offered_tools`).
-    ``is_for_client``: a program gives the result, which sent the message.
+    ``is_for_client``: a program gives the result, which sent the message. ``is_for_files``: Tributary gives it,
+    from the files that are attached in the conversation.
     """
 
     name: str
@@ -121,6 +132,7 @@ class ToolDefinition:
     schema: JsonObject = field(default_factory=dict)
     is_deferred: bool = False
     is_for_client: bool = False
+    is_for_files: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +155,8 @@ class Prompt:
     tools: tuple[ToolDefinition, ...] = ()
     # The model's entry in the server's list; empty for a model that was typed by hand.
     model_detail: JsonObject = field(default_factory=dict)
+    # What of the attached files was left out or changed, for the run's details.
+    notes: tuple[str, ...] = ()
     stream: bool = True
 
     @property
@@ -222,6 +236,13 @@ class Dialect:
     # The parts that a request can carry. Others are left out, with a note (`left_out`).
     takes_tools: ClassVar[bool] = False
     takes_parts: ClassVar[frozenset[type[Part]]] = frozenset({Text})
+    # Media types of documents that are sent as files to servers whose option ``documents`` says so.
+    document_types: ClassVar[frozenset[str]] = frozenset()
+
+    def sends_document(self, media_type: str, options: Values) -> bool:
+        """Returns whether a server with these settings gets such a document as a file, instead of its text."""
+        chosen = read_options(self.options, options).get("documents")
+        return media_type in self.document_types and chosen == "file"
 
     def parameters_for(self, options: Values) -> tuple[Parameter, ...]:
         """The parameters as a server with these settings accepts them."""
@@ -234,9 +255,16 @@ class Dialect:
 
     def left_out(self, prompt: Prompt) -> list[str]:
         """A sentence for each kind of content in the prompt that this dialect can't send."""
-        turns = [turn for turn in prompt.turns if isinstance(turn, UserTurn)]
-        unknown = {type(part) for turn in turns for part in turn.parts} - self.takes_parts
+        parts = [part for turn in prompt.turns if isinstance(turn, UserTurn) for part in turn.parts]
+        unknown = {type(part) for part in parts} - self.takes_parts
         notes = [words for kind, words in PARTS_LEFT_OUT.items() if kind in unknown]
+        if Audio in self.takes_parts:
+            notes += dict.fromkeys(
+                AUDIO_TYPE_LEFT_OUT.format(part.media_type)
+                for part in parts
+                if isinstance(part, Audio) and part.media_type not in AUDIO_FORMATS
+            )
+        notes += prompt.notes
         return [TOOLS_LEFT_OUT, *notes] if prompt.tools and not self.takes_tools else notes
 
     def request(self, prompt: Prompt) -> UpstreamRequest:
@@ -268,6 +296,15 @@ class Dialect:
 
 def data_url(file: _File) -> str:
     return f"data:{file.media_type};base64,{file.data}"
+
+
+def recordings(turn: UserTurn) -> list[tuple[str, str]]:
+    """The format and the data of each recording that can be sent."""
+    return [
+        (AUDIO_FORMATS[audio.media_type], audio.data)
+        for audio in turn.parts_of(Audio)
+        if audio.media_type in AUDIO_FORMATS
+    ]
 
 
 # --- model lists -----------------------------------------------------------------------

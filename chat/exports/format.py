@@ -36,6 +36,7 @@ Name: TypeAlias = Annotated[str, Meta(max_length=200)]
 # A line in lists. An import removes its hidden characters, which could imitate another title.
 Title: TypeAlias = Annotated[str, Meta(max_length=200, extra={"is_title": True})]
 Heading: TypeAlias = Annotated[str, Meta(max_length=300)]
+Pages: TypeAlias = Annotated[str, Meta(max_length=200, pattern="^[0-9, -]*$")]
 FilePath: TypeAlias = Annotated[str, Meta(max_length=500)]
 Digest: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -230,6 +231,17 @@ class Run(Struct, kw_only=True):
     events: list[JsonObject]
 
 
+class Document(Struct, kw_only=True):
+    """What was sent of a document that a person attached: ``text``, or all of the file to a server that reads such
+    files itself. ``pages`` are those that were chosen; empty for all. With the ``use`` ``tools`` the model read it with
+    tools instead. Without ``text`` nobody has read the file."""
+
+    file: UUID
+    pages: Pages
+    use: Literal["content", "tools"]
+    text: str | None
+
+
 class Turn(Struct, kw_only=True):
     """A message of a person, or an answer. Turns with the same parent are versions of each other."""
 
@@ -241,6 +253,8 @@ class Turn(Struct, kw_only=True):
     created_at: Time
     # Files that a person attached, in order.
     attachments: list[UUID]
+    # Those of them that are documents.
+    documents: list[Document] = []
     runs: list[Run]
 
 

@@ -16,9 +16,10 @@ from chat.conversations.tags import words_of
 from chat.core.pictures import read_picture
 from chat.exports.markdown_form import author_of, moment
 from chat.exports.reading import Source, read_turns
+from chat.exports.sent_documents import SentDocument, sent_documents
 from chat.exports.standalone import Standalone, styles
 from chat.live.snapshot import render_unfolded
-from chat.models import Message, Role, Run, StoredFile
+from chat.models import DocumentKind, Message, Role, Run, StoredFile
 from chat.questions.card_reading import card_of
 from chat.questions.question_cards import QuestionCard
 from chat.rendering.components import safe
@@ -57,6 +58,7 @@ class TurnPart:
     pictures: Sequence[Picture]
     runs: Sequence[RunPart]
     changes: Sequence[tuple[str, SafeString | str]] = ()
+    documents: Sequence[SentDocument] = ()
 
     @property
     def is_person(self) -> bool:
@@ -88,7 +90,12 @@ def write_html(source: Source, *, is_page: bool = False) -> Iterator[bytes]:
             message,
             number,
             created=_time(message),
-            pictures=[_picture(each.file) for each in message.attachments.all()],
+            pictures=[
+                _picture(each.file)
+                for each in message.attachments.all()
+                if DocumentKind.of_media_type(each.file.media_type) is None
+            ],
+            documents=list(sent_documents(message.attachments.all())),
             runs=[run_part(run, entries_behind(run.pk)) for run in message.runs.all()],
             changes=[(line.sentence, moment(line.at)) for line in lines.get(message.pk, ())],
         )
@@ -105,6 +112,7 @@ def turn_part(
     pictures: Sequence[Picture],
     runs: Sequence[RunPart],
     changes: Sequence[tuple[str, SafeString | str]] = (),
+    documents: Sequence[SentDocument] = (),
 ) -> TurnPart:
     """A message that `read_messages` has read. Makes no query, like `run_part`."""
     return TurnPart(
@@ -116,6 +124,7 @@ def turn_part(
         pictures=pictures,
         runs=runs,
         changes=changes,
+        documents=documents,
     )
 
 

@@ -15,6 +15,7 @@ from chat import access
 from chat import events as canonical
 from chat.exports import format as form
 from chat.exports.reading import Source, read_turns
+from chat.exports.sent_documents import sent_documents
 from chat.models import (
     Artifact,
     Attachment,
@@ -206,6 +207,10 @@ def _turn(source: Source, message: Any) -> form.Turn:
         parent=message.of_parent,
         author=_person(message.author, message.imported_author),
         attachments=[each.file.public_id for each in message.attachments.all()],
+        documents=[
+            _record(form.Document, sent.attachment, file=sent.file.public_id, text=sent.text)
+            for sent in sent_documents(message.attachments.all())
+        ],
         runs=[_run(source, run) for run in message.runs.all()],
     )
 

@@ -31,6 +31,7 @@ from chat.exports.markdown_text import (
     quoted,
 )
 from chat.exports.reading import Source, read_turns
+from chat.exports.sent_documents import SentDocument, sent_documents
 from chat.models import Message, QuestionKind, Role, Run, StoredFile
 from chat.models.run import model_label
 from chat.models.tree import Position
@@ -112,12 +113,22 @@ def _heading(message: Message, position: Position, *, is_numbered: bool) -> str:
 def _body(message: Message) -> Iterator[str]:
     if message.role == Role.USER:
         yield contained(message.text)
-        yield _list_of_files([each.file for each in message.attachments.all()])
+        attachments = list(message.attachments.all())
+        yield _list_of_files([each.file for each in attachments])
+        for sent in sent_documents(attachments):
+            if sent.text is not None:
+                yield _heading_of_document(sent)
+                yield fenced(sent.text)
         return
     runs = list(message.runs.all())
     results = [_result_of(run) for run in runs]
     if results:
         yield from _answer(merge(results), runs)
+
+
+def _heading_of_document(sent: SentDocument) -> str:
+    name = line_of(sent.file.name)
+    return f"**{name}** ({line_of(sent.choice)})" if sent.choice else f"**{name}**"
 
 
 def _changes(lines: Sequence[ChangeLine]) -> str:

@@ -27,7 +27,7 @@ from chat.imports.formats import FORMATS, Format
 from chat.imports.formats.tributary import Exported
 from chat.imports.frames import Found, Read, Restored, Skipped
 from chat.imports.report import Note, Report
-from chat.imports.restoring import project_for, restore
+from chat.imports.restoring import detach_others, project_for, restore
 from chat.imports.source import read_messages
 from chat.imports.writing import write
 from chat.jobs.kinds import JobStopped
@@ -220,6 +220,7 @@ class _Work:
                 "project."
             )
             left_out.append(words % {"project": one_line(name)[:80]})
+        left_out += detach_others(message.exported)
         return Prepared(
             imported=message.exported,
             identity=message.identity,

@@ -10,11 +10,14 @@ from uuid import UUID, uuid4
 
 from django.db.models import Field, Model
 from django.utils import timezone
+from django.utils.translation import gettext
 from msgspec import Struct
 
 from chat import access, events
 from chat.core.text import one_line, without_hidden
+from chat.documents.kinds import HEAD_BYTES, media_type_of
 from chat.exports import format as form
+from chat.imports.archive import shown
 from chat.imports.budget import Budget
 from chat.imports.formats.tributary import Exported, Log
 from chat.imports.reading import EARLIEST
@@ -27,6 +30,7 @@ from chat.models import (
     Attachment,
     Attempt,
     Conversation,
+    DocumentKind,
     Import,
     Message,
     Mockup,
@@ -66,6 +70,27 @@ def restore(batch: Import, exported: Exported, budget: Budget) -> Written:
         last_message=max(message.pk for message in work.messages.values()),
         names=work.names,
     )
+
+
+def detach_others(exported: Exported) -> list[str]:
+    """Removes attachments that are neither pictures nor sounds nor documents, and says which; the others get the media
+    type of their bytes."""
+    files = {file.id: file for file in exported.document.files}
+    left_out = []
+    for turn in exported.document.turns:
+        for each in list(turn.attachments):
+            file = files[each]
+            if file.media_type.startswith("image/"):
+                # The reader has looked at it.
+                continue
+            found = media_type_of(file.name, exported.contents[file.sha256][:HEAD_BYTES])
+            if found.startswith("audio/") or DocumentKind.of_media_type(found) is not None:
+                file.media_type = found
+            else:
+                turn.attachments.remove(each)
+                words = gettext("“%(name)s” isn’t an image, a sound, or a document with text.")
+                left_out.append(words % {"name": shown(file.name)})
+    return left_out
 
 
 def project_for(user: User, team: Team, name: str | None) -> Project | None:
@@ -218,7 +243,12 @@ class _Restoring:
                 self._keep_person("author", message, turn.author)
         Message.objects.bulk_update(self.messages.values(), ["parent"], batch_size=BATCH)
         Attachment.objects.bulk_create(
-            Attachment(message=self.messages[turn.id], file=self.files[each], position=position)
+            Attachment(
+                message=self.messages[turn.id],
+                file=self.files[each],
+                position=position,
+                **_choice_of(turn, each),
+            )
             for turn in turns
             for position, each in enumerate(turn.attachments)
         )
@@ -331,3 +361,9 @@ def _rename(log: Log, run_id: UUID) -> None:
     for event in log.entries:
         if isinstance(event, events.MetaUpdate) and "response_id" in event.values:
             event.values["response_id"] = response_id_of(run_id)
+
+
+def _choice_of(turn: form.Turn, file: UUID) -> dict[str, str]:
+    """What of an attached document was sent. Its text is that of the file, once somebody sends it again."""
+    sent = next((each for each in turn.documents if each.file == file), None)
+    return {"pages": sent.pages, "use": sent.use} if sent else {}

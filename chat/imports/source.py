@@ -92,6 +92,7 @@ def limits_here() -> limits.Limits:
         conversation_bytes=settings.IMPORT_MEMORY_BYTES // COPIES,
         picture_bytes=settings.PICTURE_BYTES,
         picture_pixels=settings.PICTURE_PIXELS,
+        file_bytes=settings.MAX_UPLOAD_BYTES,
         run_bytes=settings.RUN_BYTES,
         mockup_files=settings.MOCKUP_FILES,
         mockup_file_bytes=settings.MOCKUP_FILE_BYTES,

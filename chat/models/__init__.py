@@ -25,7 +25,13 @@ from chat.models.conversation import (
     Visibility,
     visibilities,
 )
-from chat.models.document import Document, DocumentKind, DocumentPage, FileUse
+from chat.models.document import (
+    AwaitedDocument,
+    Document,
+    DocumentKind,
+    DocumentPage,
+    FileUse,
+)
 from chat.models.file import AnswerFile, Attachment, ChosenContent, StoredFile, UnsentFile
 from chat.models.file_content import FileContent, NewContent, UnreferencedObject
 from chat.models.fork import Fork
@@ -117,6 +123,7 @@ __all__ = [
     "Attachment",
     "Attempt",
     "AuditEvent",
+    "AwaitedDocument",
     "BranchChoice",
     "CacheEntry",
     "CallStatus",

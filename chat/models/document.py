@@ -8,6 +8,8 @@ from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from chat.models.run import Run
+
 
 class DocumentKind(models.TextChoices):
     """What the bytes are, which decides what reads them (`chat.documents`)."""
@@ -112,3 +114,18 @@ class FileUse(models.TextChoices):
 
     CONTENT = "content", gettext_lazy("Sent with the message")
     TOOLS = "tools", gettext_lazy("Read by the model with tools")
+
+
+class AwaitedDocument(models.Model):
+    """The document that a queued run waits for: it is not claimed before the document is read or refused. Of several
+    it is the first that was found unread."""
+
+    run = models.OneToOneField(
+        Run, on_delete=models.CASCADE, primary_key=True, related_name="awaited_document"
+    )
+    document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="+")
+    # That of the attached file.
+    name = models.CharField(max_length=255)
+
+    def __str__(self) -> str:
+        return f"{self.run_id} waits for {self.document_id}"

@@ -224,11 +224,17 @@ def _kept(has_output: bool) -> str:
     return gettext("Nothing was received.")
 
 
+# Codes of errors whose message is ours.
+_OWN_CODES = frozenset(("files_unavailable", "document_refused"))
+
+
 def error_notice(error: ErrorInfo) -> Notice:
     title, advice = map(gettext, ERRORS.get(error.kind, ERRORS["unknown"]))
-    if error.kind == "answer_limit" or error.code == "files_unavailable":
+    if error.kind == "answer_limit" or error.code in _OWN_CODES:
         # Our own message, not the server's.
         title = error.message.removesuffix(".") or title
+    if error.code == "document_refused":
+        advice = gettext("Edit the message to remove the file, or to attach another one.")
     if error.retry_after_seconds and error.retryable:
         pause = duration(milliseconds_of(error.retry_after_seconds))
         advice = gettext("Wait %(duration)s and try again.") % {"duration": pause}

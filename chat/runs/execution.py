@@ -29,9 +29,11 @@ from chat.runs.attempts import AttemptOutcome, begin_attempt, record_outcome_of
 from chat.runs.budget import Budget
 from chat.runs.ending import end_log
 from chat.runs.event_buffer import EventBuffer
+from chat.runs.file_parts import DocumentUnread
 from chat.runs.log import RunLog
 from chat.runs.outcomes import stopper_of
 from chat.runs.prompt import Assignment, NotReady, StorageNeeded, prepare, read_beginning
+from chat.runs.queue import await_document
 from chat.runs.reader import AnswerReader, Outcome, failed
 from chat.runs.reaper import end_broken, requeue_unaccepted
 from chat.runs.resume import Beginning, ContinuingParser
@@ -55,7 +57,7 @@ LONGEST_RETRY_AFTER_SECONDS = 30.0
 
 
 class _RunRequeued(Exception):
-    """The request was not accepted and the run is queued again, for another runner."""
+    """The run is queued again: its request was not accepted, or it waits for a document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +154,7 @@ class Execution:
             metrics.OWNERSHIP_LOST.inc()
             logger.warning("run.lost run=%s", self.run_id or self.run_pk)
         except _RunRequeued:
-            logger.info("run.requeued run=%s", self.run_id)
+            logger.info("run.requeued run=%s", self.run_id or self.run_pk)
         except (OperationalError, InterfaceError) as error:
             # The database is unavailable. Later the runner finds the run among its own: it starts
             # runs that were not sent again, and ends the others with their committed events.
@@ -199,6 +201,11 @@ class Execution:
             ready = await _storage_threads.call(
                 prepared, self.run_pk, claimed, may_read_storage=True
             )
+        if isinstance(ready, DocumentUnread):
+            await self._services.threads.call(
+                await_document, self._services.runner, self.run_pk, ready
+            )
+            raise _RunRequeued
         if isinstance(ready, Assignment | NotReady):
             return ready
         raise ready

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -25,10 +25,10 @@ from chat.dialects.base import (
     AssistantTurn,
     Audio,
     Dialect,
-    Document,
     Image,
     Part,
     Prompt,
+    Text,
     ToolDefinition,
     Turn,
     UpstreamRequest,
@@ -50,6 +50,7 @@ from chat.result.merge import answered_head
 from chat.result.settled import Settled
 from chat.runs import queries
 from chat.runs.attempts import begin_attempt
+from chat.runs.file_parts import DocumentRefused, FileParts, PartsRequest, file_parts
 from chat.runs.offered_tools import in_request
 from chat.runs.resume import Beginning, filled_output, opening, replies_in, sources_of
 from chat.runs.segments import read_events
@@ -71,8 +72,9 @@ def read_beginning(run: Run) -> Beginning:
 CONTINUABLE = (RunStatus.COMPLETED, RunStatus.WAITING, RunStatus.INCOMPLETE)
 
 
-# Code of the error of a run whose attachments can't be read.
+# Codes of the error of a run whose attachments can't be read at the moment, or never.
 FILES_UNAVAILABLE = "files_unavailable"
+DOCUMENT_REFUSED = "document_refused"
 
 
 class NotReady(Exception):
@@ -137,8 +139,8 @@ def prepare(
 ) -> Assignment:
     """Reads the run with its conversation, records the instructions that its project and its person add now, and
     marks the first run of an answer as sent if its runner owns it. ``claimed`` is the run, if the
-    claim has read it (`with_server`). Raises ``NotReady``, and ``StorageNeeded`` unless the caller
-    ``may_read_storage``."""
+    claim has read it (`with_server`). Raises ``NotReady``, ``DocumentUnread``, and ``StorageNeeded``
+    unless the caller ``may_read_storage``."""
     run: Any = claimed or _with_server.first(run=run_pk)
     if run is None:
         raise Run.DoesNotExist
@@ -176,7 +178,7 @@ def prepare(
     # A run that continues an answer first writes the beginning of its log.
     is_sent_now = run.status == RunStatus.RUNNING and run.runner_id and run.position == 0
     path, attempt = _path_to(run, upstream.dialect if is_sent_now else "")
-    attached = _attached(run, path, may_read_storage=may_read_storage)
+    attached = _attached(run, path, dialect, options, may_read_storage=may_read_storage)
     prompt = _prompt_of(path, attached, run, upstream, dialect, options, [instructions, personal])
     request = None
     if is_sent_now:
@@ -203,14 +205,14 @@ def _problem(run: Run, message: str) -> NotReady:
 
 def _prompt_of(
     path: list[_Message],
-    attached: dict[int, list[Part]],
+    attached: FileParts,
     run: Run,
     upstream: Upstream,
     dialect: Dialect,
     options: dict[str, object],
     instructions: Sequence[str],
 ) -> Prompt:
-    turns = [turn for message in path for turn in _turns(message, attached, run, upstream)]
+    turns = [turn for message in path for turn in _turns(message, attached.parts, run, upstream)]
     return Prompt(
         model=run.model,
         turns=tuple(turns),
@@ -220,6 +222,7 @@ def _prompt_of(
         options=options,
         tools=in_request(msgspec.convert(run.tools, list[ToolDefinition])),
         model_detail=detail_of(upstream, run.model),
+        notes=tuple(attached.notes),
         previous_response_id=_point_to_continue(path, run, upstream)
         if dialect.keeps_history
         else None,
@@ -299,40 +302,81 @@ def _run_of(columns: Sequence[Any]) -> _Run | None:
     )
 
 
-def _attached(run: Run, path: list[_Message], *, may_read_storage: bool) -> dict[int, list[Part]]:
-    """The attachments of each user message, in order. Raises ``StorageNeeded`` and ``NotReady``."""
+def _attached(
+    run: Run,
+    path: list[_Message],
+    dialect: Dialect,
+    options: dict[str, object],
+    *,
+    may_read_storage: bool,
+) -> FileParts:
+    """What is sent of the attachments of each user message, in order. The run gets the tools that the model
+    reads documents with. Raises ``StorageNeeded``, ``DocumentUnread`` and ``NotReady``."""
     keys = [message.pk for message in path if message.has_attachments and message.role == Role.USER]
-    parts: dict[int, list[Part]] = {}
     if not keys:
-        return parts
+        return FileParts()
     if file_storage.is_configured() and not may_read_storage:
         raise StorageNeeded
     rows = Attachment.objects.filter(message_id__in=keys).select_related("file")
+    attachments = list(rows.order_by("message_id", "position"))
+    own = [tool for tool in run.tools if not tool.get("is_for_files")]
+    parts: dict[int, list[Part]] = {}
     try:
-        for row in rows.order_by("message_id", "position"):
-            parts.setdefault(row.message_id, []).append(_part_of(row.file))
+        found = file_parts(
+            PartsRequest(
+                run=run,
+                attachments=[each for each in attachments if _kind_of(each.file) is None],
+                newest=next((each.pk for each in reversed(path) if each.role == Role.USER), None),
+                dialect=dialect,
+                options=options,
+                takes_tools=dialect.takes_tools
+                and not any(tool.get("is_for_client") for tool in own),
+                taken_names={str(tool["name"]) for tool in own},
+            )
+        )
+        for row in attachments:
+            if kind := _kind_of(row.file):
+                parts.setdefault(row.message_id, []).append(_part_of(row.file, kind))
     except FilesUnavailable as error:
         message = gettext("An attached file can’t be read at the moment.")
         raise NotReady(run, error_of("unknown", message, code=FILES_UNAVAILABLE)) from error
-    return parts
+    except DocumentRefused as refusal:
+        raise NotReady(
+            run, error_of("bad_request", str(refusal), code=DOCUMENT_REFUSED)
+        ) from refusal
+    for key, more in found.parts.items():
+        parts.setdefault(key, []).extend(more)
+    tools = [*own, *(msgspec.to_builtins(tool) for tool in found.tools)]
+    if tools != run.tools:
+        run.tools = tools
+        Run.objects.filter(pk=run.pk).update(tools=tools)
+    return FileParts(parts=parts, notes=found.notes)
 
 
-_KINDS: dict[str, type[Image | Audio]] = {"image": Image, "audio": Audio}
+_KINDS: Mapping[str, type[Image | Audio]] = {"image": Image, "audio": Audio}
 
 
-def _part_of(file: StoredFile) -> Part:
-    kind = _KINDS.get(file.media_type.partition("/")[0], Document)
+def _kind_of(file: StoredFile) -> type[Image | Audio] | None:
+    """``None`` for a document."""
+    return _KINDS.get(file.media_type.partition("/")[0])
+
+
+def _part_of(file: StoredFile, kind: type[Image | Audio]) -> Part:
     data = base64.b64encode(file.body).decode()
     return kind(media_type=file.media_type, data=data, name=file.name)
 
 
 def _turns(
-    message: _Message, attached: dict[int, list[Part]], current: Run, upstream: Upstream
+    message: _Message, attached: Mapping[int, Sequence[Part]], current: Run, upstream: Upstream
 ) -> Iterator[Turn]:
     """The turns of a message: one for a user, or one for each run of an answer that has ended
     before the current one."""
     if message.role == Role.USER:
-        yield UserTurn.of(message.text, *attached.get(message.pk, ()))
+        parts = attached.get(message.pk, ())
+        # Texts of documents come first: a model follows best what it is told after them.
+        texts = [part for part in parts if isinstance(part, Text)]
+        others = [part for part in parts if not isinstance(part, Text)]
+        yield UserTurn(parts=(*texts, Text(text=message.text), *others))
         return
     for run, following in zip_longest(message.runs, message.runs[1:]):
         if run.result and run.pk != current.pk:

@@ -30,8 +30,10 @@ from chat import access
 from chat.core.errors import is_database_unavailable
 from chat.core.notify import publish_after_commit, room_topic
 from chat.core.prepared import Prepared, PreparedUpdate, fetch
-from chat.models import Run, RunStatus, TitleRequest, TitleStatus, Upstream
+from chat.core.text import one_line, without_hidden
+from chat.models import AwaitedDocument, Run, RunStatus, TitleRequest, TitleStatus, Upstream
 from chat.runs import queries
+from chat.runs.file_parts import DocumentUnread
 from chat.runs.outcomes import end_unstarted
 from chat.runs.prompt import with_server
 
@@ -155,7 +157,8 @@ def has_spare_place(server: Upstream) -> bool:
     """Returns whether the server has a free place that no queued run waits for. Call it in a transaction that has
     locked the server's row, as a claim does."""
     runs = Run.objects.filter(upstream=server)
-    if server.is_draining or runs.filter(status=RunStatus.QUEUED).exists():
+    queued = runs.filter(~Exists(_unread(OuterRef("pk"))), status=RunStatus.QUEUED)
+    if server.is_draining or queued.exists():
         return False
     titles = TitleRequest.objects.filter(upstream=server, status=TitleStatus.RUNNING)
     busy = runs.filter(status=RunStatus.RUNNING).count() + titles.count()
@@ -167,9 +170,40 @@ _take_together: Prepared[Run] = Prepared(
 )
 
 
-def waiting() -> list[Run]:
+# --- runs that wait for a document -----------------------------------------------------------------
+
+
+def await_document(runner: UUID, run_pk: int, unread: DocumentUnread) -> None:
+    """Queues a claimed run again, which takes no place of its server until the document is read. If somebody has
+    stopped it meanwhile, it ends. Does nothing if another process owns the run."""
+    with transaction.atomic():
+        mine = Run.objects.filter(
+            pk=run_pk, runner_id=runner, status=RunStatus.RUNNING, request_sent_at__isnull=True
+        )
+        if not mine.update(status=RunStatus.QUEUED, runner=None, claimed_at=None):
+            return
+        AwaitedDocument.objects.update_or_create(
+            run_id=run_pk,
+            defaults={"document_id": unread.document, "name": unread.name[:255]},
+        )
+        run = Run.objects.select_related("conversation").get(pk=run_pk)
+        if run.stop_requested_at is not None:
+            end_unstarted(run)
+        publish_after_commit(room_topic(run.conversation.public_id))
+
+
+def _unread(run: OuterRef) -> QuerySet[AwaitedDocument]:
+    """The document that the run waits for, as long as nobody has read it."""
+    return AwaitedDocument.objects.filter(run=run, document__read_at__isnull=True)
+
+
+# --- the order ------------------------------------------------------------------------------------
+
+
+def waiting() -> list[Any]:
     """Queued runs: everybody's first run at each server, then everybody's second, and so on, so that a
-    person with hundreds of runs does not crowd out the others within ``CANDIDATES``."""
+    person with hundreds of runs does not crowd out the others within ``CANDIDATES``. ``reads`` is the name of the file
+    that a run waits for."""
     return _first_queued(CANDIDATES).all()
 
 
@@ -187,20 +221,25 @@ def _queued_in_order() -> QuerySet[Run]:
 
 
 @cache
-def _first_queued(count: int) -> Prepared[Run]:
-    return Prepared(lambda: _queued_in_order()[:count])
+def _first_queued(count: int) -> Prepared[Any]:
+    reads = Subquery(_unread(OuterRef("pk")).values("name"))
+    return Prepared(lambda: _queued_in_order().annotate(reads=reads)[:count])
 
 
 @cache
 def _queued_with_rights(count: int) -> Prepared[Any]:
-    """The queued runs in order, each with ``is_unwanted``: whether its person may not write any more.
+    """The queued runs that wait for no document, in order, each with ``is_unwanted``: whether its person may not write
+    any more.
 
     Read from the rows, so that every change counts: a removed member, a role without write access, a
     disabled or deleted account, a conversation that is private now, was moved or deleted, or has expired.
     """
     written = access.writable_conversations(OuterRef("requested_by"))
     is_unwanted = ~Exists(written.filter(pk=OuterRef("conversation")))
-    return Prepared(lambda: _queued_in_order().annotate(is_unwanted=is_unwanted)[:count])
+    ready = ~Exists(_unread(OuterRef("pk")))
+    return Prepared(
+        lambda: _queued_in_order().filter(ready).annotate(is_unwanted=is_unwanted)[:count]
+    )
 
 
 def running_by_server() -> defaultdict[int | None, Counter[int | None]]:
@@ -295,12 +334,22 @@ def _places(draining: Mapping[int, UUID]) -> tuple[dict[UUID, str], dict[UUID, i
     counted: Counter[int | None] = Counter()
     places: dict[UUID, str] = {}
     numbers: dict[UUID, int] = {}
-    for run in in_order(queued):
+    for run in queued:
+        if run.reads is not None:
+            places[run.public_id] = reading_text(run.reads)
+    for run in in_order(run for run in queued if run.reads is None):
         counted[run.upstream_id] += 1
         is_held_up = run.upstream_id in draining
         numbers[run.public_id] = counted[run.upstream_id]
         places[run.public_id] = position_text(counted[run.upstream_id], is_held_up=is_held_up)
     return places, numbers
+
+
+def reading_text(name: str) -> str:
+    """What a run waits for that reads a document."""
+    return gettext("Reading %(file)s") % {
+        "file": without_hidden(one_line(name)) or gettext("a file")
+    }
 
 
 def position_text(place: int, *, is_held_up: bool = False) -> str:

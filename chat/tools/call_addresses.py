@@ -17,6 +17,10 @@ NO_ADDRESS = gettext_noop("This tool has no address.")
 
 def address_of(call: ToolCall) -> Address:
     """Raises ``CallFailed``."""
+    if call.kind == ToolKind.FILES:
+        return Address(
+            url="", name=str(call.question.body.get("tool") or ""), run=call.question.run_id
+        )
     tool = call.tool
     assert tool is not None
     try:

@@ -42,6 +42,9 @@ NOT_SEEN = gettext_noop("This tool has changed, and nobody has turned it on agai
 CHANGED = gettext_noop("This tool was changed after the call was made.")
 NO_EXECUTOR = gettext_noop("Tools of this kind can’t run here.")
 DELETED = gettext_noop("The conversation was deleted.")
+MAY_NOT_READ = gettext_noop(
+    "The person who asked for this answer can no longer read the conversation."
+)
 MAY_NOT_WRITE = gettext_noop(
     "The person who approved the call can no longer write in this conversation."
 )
@@ -170,6 +173,8 @@ def decide_at_call(call: ToolCall) -> Decision:
     tool with its server."""
     question = call.question
     conversation = question.conversation
+    if call.kind == ToolKind.FILES:
+        return decide_about_files(question.run)
     if call.approved_at is None:
         requester = requester_of(question.run)
         is_led = call.is_personal and is_led_by_others(question.run, call.executor)
@@ -180,6 +185,19 @@ def decide_at_call(call: ToolCall) -> Decision:
         return decision
     is_changed = call_digest(call.tool) != call.definition_digest
     return Decision(verdict=Verdict.REFUSE, reason=CHANGED) if is_changed else decision
+
+
+def decide_about_files(run: Run) -> Decision:
+    """The decision about a call that reads the files of the run's conversation, which nobody has to approve: it runs as
+    long as the person who asked for the answer may read them."""
+    person = requester_of(run)
+    rooms = Conversation.objects.filter(pk=run.conversation_id)
+    if rooms.filter(deleted_at__isnull=False).exists():
+        return Decision(verdict=Verdict.REFUSE, reason=DELETED)
+    readable = access.visible_conversations(person) if person is not None else rooms.none()
+    if not readable.filter(pk=run.conversation_id).exists():
+        return Decision(verdict=Verdict.REFUSE, reason=MAY_NOT_READ)
+    return Decision(verdict=Verdict.RUN)
 
 
 def why_refused(call: ToolCall) -> str:

@@ -356,7 +356,8 @@ def _queue_again(call: ToolCall, claim: UUID) -> None:
 def settle_restored() -> int:
     """Asks people about the calls that were queued or running when a backup was made: they may have run since.
     The caller knows that no runner is alive. Returns how many."""
-    busy = ToolCall.objects.filter(_is_busy())
+    # Reading attached files once more does no harm.
+    busy = ToolCall.objects.filter(_is_busy()).exclude(kind=ToolKind.FILES)
     settled = 0
     for pk in list(busy.values_list("pk", flat=True)):
         # As if this process had sent it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from chat.models import ToolKind
+from chat.tools.files import read_files
 from chat.tools.http import call_http
 from chat.tools.kinds import Canceler, Executor
 from chat.tools.mcp import call_mcp, cancel_mcp_task
@@ -16,5 +17,6 @@ EXECUTORS: Mapping[ToolKind, Executor] = {
     ToolKind.MCP: call_mcp,
     ToolKind.SEARCH: search_web,
     ToolKind.PAGE: read_page,
+    ToolKind.FILES: read_files,
 }
 CANCELERS: Mapping[ToolKind, Canceler] = {ToolKind.MCP: cancel_mcp_task}

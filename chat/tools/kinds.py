@@ -32,6 +32,8 @@ class Address:
     service: str = ""
     # The names of the arguments that may be sent; ``None``: all.
     arguments: Collection[str] | None = None
+    # The key of the run whose attached files are read.
+    run: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

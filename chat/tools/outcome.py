@@ -22,6 +22,7 @@ from chat.models import (
     RunStatus,
     Tool,
     ToolCall,
+    ToolKind,
     ToolRule,
     User,
 )
@@ -45,6 +46,7 @@ TOO_MANY = gettext_noop(
 FIND_KIND = "find"
 # Searches of one response.
 MOST_SEARCHES = 10
+TOO_MANY_READS = gettext_noop("This answer has called tools too often, so this call was not run.")
 TOO_MANY_SEARCHES = gettext_noop(
     "This response has too many searches for tools. Search with other words in the next one."
 )
@@ -128,12 +130,16 @@ def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
         return []
     conversation = run.conversation
     offered = {str(each["name"]) for each in run.tools}
+    for_files = {str(each["name"]) for each in run.tools if each.get("is_for_files")}
     tools = _tools_named(conversation, (_name_of(question) for question in questions))
     requester = checks.requester_of(run)
     allowance, account = _Allowance(run), _AccountHolder(run)
     found: list[ToolCall] = []
     for question in questions:
         name = _name_of(question)
+        if name in for_files:
+            found.append(_file_call(run, question, allowance))
+            continue
         tool = tools.get(name)
         if not _is_ours(tool, name, offered):
             continue
@@ -153,6 +159,16 @@ def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
             decision = replace(decision, verdict=Verdict.ASK, reason=TOO_MANY)
         found.append(_new_call(question, tool, decision, account.for_tool(tool)))
     return found
+
+
+def _file_call(run: Run, question: Question, allowance: _Allowance) -> ToolCall:
+    """A call that reads attached files. Nobody is asked about it, so that too many are refused."""
+    decision = checks.decide_about_files(run)
+    if decision.verdict == Verdict.RUN and not allowance.for_one_more():
+        decision = checks.Decision(verdict=Verdict.REFUSE, reason=TOO_MANY_READS)
+    call = _new_call(question, None, decision, None)
+    call.kind, call.rule = ToolKind.FILES, ToolRule.AUTO
+    return call
 
 
 def _is_ours(tool: Tool | None, name: str, offered: set[str]) -> bool:

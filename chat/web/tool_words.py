@@ -17,6 +17,7 @@ _ICONS: Mapping[str, str] = {
     ToolKind.MCP: "plug",
     ToolKind.SEARCH: "search",
     ToolKind.PAGE: "file-text",
+    ToolKind.FILES: "file-text",
 }
 _WORDS: Mapping[str, str | Promise] = {
     ToolRule.OFF: gettext_lazy("Off"),

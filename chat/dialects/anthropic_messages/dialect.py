@@ -4,9 +4,19 @@ import re
 from dataclasses import replace
 from typing import ClassVar, cast
 
+from chat.dialects.anthropic_messages.history import takes_blocks
 from chat.dialects.anthropic_messages.parser import AnthropicParser
 from chat.dialects.anthropic_messages.request import DECLARED, accepted, build_body
-from chat.dialects.base import AssistantTurn, Dialect, Image, Parser, Prompt, Text, UpstreamRequest
+from chat.dialects.base import (
+    AssistantTurn,
+    Dialect,
+    Document,
+    Image,
+    Parser,
+    Prompt,
+    Text,
+    UpstreamRequest,
+)
 from chat.dialects.parameters import Parameter, Values, read_options
 from chat.dialects.thinking import Mode
 from chat.events import ErrorInfo
@@ -41,9 +51,14 @@ class AnthropicMessagesDialect(Dialect):
     # Without this, Anthropic sends twenty models at a time; other servers have no pages.
     models_path: ClassVar[str] = "/models?limit=1000"
     takes_tools: ClassVar[bool] = True
-    takes_parts = frozenset({Text, Image})
+    takes_parts = frozenset({Text, Image, Document})
+    document_types = frozenset({"application/pdf", "text/plain"})
     parameters: ClassVar[tuple[Parameter, ...]] = DECLARED.parameters
     options: ClassVar[tuple[Parameter, ...]] = DECLARED.options
+
+    def sends_document(self, media_type: str, options: Values) -> bool:
+        server = str(read_options(self.options, options)["server"])
+        return takes_blocks(server, "document") and super().sends_document(media_type, options)
 
     def headers(self, key: str, options: Values | None = None) -> dict[str, str]:
         values = read_options(self.options, options or {})

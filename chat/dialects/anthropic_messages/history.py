@@ -1,11 +1,19 @@
 """A conversation as the ``messages`` of a Messages request."""
 
+import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from chat.dialects.anthropic_messages.tool_blocks import RESULT_SUFFIX
-from chat.dialects.base import PARTS_LEFT_OUT, AssistantTurn, Image, Prompt, UserTurn
+from chat.dialects.base import (
+    PARTS_LEFT_OUT,
+    AssistantTurn,
+    Document,
+    Image,
+    Prompt,
+    UserTurn,
+)
 from chat.dialects.history import NO_ANSWER, answered_calls, exchanges, replies_text
 from chat.dialects.stream import objects_of, text_of
 from chat.events import JsonObject, Result, ToolCallItem
@@ -30,7 +38,15 @@ _TAKEN: Mapping[str, frozenset[str]] = {
     "fireworks": _CALLS | THINKING | {"text", "image", "document"},
     "friendli": _CALLS | {"text", "image", "thinking"},
 }
+# Characters of the title of a document.
+_TITLE_LENGTH = 500
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def takes_blocks(server: str, kind: str) -> bool:
+    """Returns whether a server, by the option of that name, accepts this type of blocks."""
+    taken = _TAKEN.get(server)
+    return taken is None or kind in taken
 
 
 @dataclass(slots=True)
@@ -121,8 +137,21 @@ def _complete(builder: _Builder, *, is_paused: bool) -> None:
 
 def _question(turn: UserTurn, builder: _Builder) -> list[JsonObject]:
     pictures = [_picture(image) for image in turn.parts_of(Image) if _is_taken(image, builder)]
+    documents = [_document(each) for each in turn.parts_of(Document)]
     text = [_text(turn.text)] if turn.text.strip() else []
-    return [*pictures, *text] or [_text(NO_TEXT)]
+    return [*documents, *pictures, *text] or [_text(NO_TEXT)]
+
+
+def _document(document: Document) -> JsonObject:
+    """A PDF file as it is, and plain text as text."""
+    source: JsonObject = {"media_type": document.media_type}
+    if document.media_type == "text/plain":
+        text = base64.b64decode(document.data).decode("utf-8", "replace")
+        source |= {"type": "text", "data": text}
+    else:
+        source |= {"type": "base64", "data": document.data}
+    title: JsonObject = {"title": document.name[:_TITLE_LENGTH]} if document.name else {}
+    return {"type": "document", "source": source, **title}
 
 
 def _is_taken(image: Image, builder: _Builder) -> bool:

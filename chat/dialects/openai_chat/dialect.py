@@ -4,7 +4,17 @@ from dataclasses import replace
 from typing import ClassVar
 
 from chat.dialects.added_members import add_members
-from chat.dialects.base import Dialect, Image, Parser, Prompt, Text, ToolDefinition, UpstreamRequest
+from chat.dialects.base import (
+    Audio,
+    Dialect,
+    Document,
+    Image,
+    Parser,
+    Prompt,
+    Text,
+    ToolDefinition,
+    UpstreamRequest,
+)
 from chat.dialects.openai import request_members as wire
 from chat.dialects.openai_chat.messages import build_messages
 from chat.dialects.openai_chat.parser import OpenAiChatParser
@@ -37,7 +47,8 @@ class OpenAiChatDialect(Dialect):
     )
     models_path: ClassVar[str] = "/models"
     takes_tools: ClassVar[bool] = True
-    takes_parts = frozenset({Text, Image})
+    takes_parts = frozenset({Text, Image, Audio, Document})
+    document_types = frozenset({"application/pdf"})
     path: ClassVar[str] = "/chat/completions"
     parser_type: ClassVar[type[OpenAiChatParser]] = OpenAiChatParser
     # True if llama.cpp is asked how much of the prompt it has read.

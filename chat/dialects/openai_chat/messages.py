@@ -5,7 +5,15 @@ import re
 
 import msgspec
 
-from chat.dialects.base import AssistantTurn, Image, Prompt, UserTurn, data_url
+from chat.dialects.base import (
+    AssistantTurn,
+    Document,
+    Image,
+    Prompt,
+    UserTurn,
+    data_url,
+    recordings,
+)
 from chat.dialects.history import NO_ANSWER, answered_calls, exchanges, replies_text
 from chat.dialects.parameters import Values
 from chat.dialects.stream import object_of, objects_of, text_of
@@ -87,13 +95,23 @@ def _nine_letters(identity: Json) -> str:
 
 
 def _content(turn: UserTurn) -> Json:
-    if not turn.parts_of(Image):
-        return turn.text
-    pictures = [
-        {"type": "image_url", "image_url": {"url": data_url(image)}}
-        for image in turn.parts_of(Image)
+    attached: list[Json] = [
+        *(
+            {"type": "image_url", "image_url": {"url": data_url(image)}}
+            for image in turn.parts_of(Image)
+        ),
+        *(
+            {"type": "file", "file": {"filename": file.name, "file_data": data_url(file)}}
+            for file in turn.parts_of(Document)
+        ),
+        *(
+            {"type": "input_audio", "input_audio": {"data": data, "format": kind}}
+            for kind, data in recordings(turn)
+        ),
     ]
-    return [{"type": "text", "text": turn.text}, *pictures] if turn.text else pictures
+    if not attached:
+        return turn.text
+    return [{"type": "text", "text": turn.text}, *attached] if turn.text else attached
 
 
 def _answer(turn: AssistantTurn, options: Values) -> list[JsonObject]:

@@ -8,7 +8,17 @@ from typing import ClassVar
 import msgspec
 
 from chat.dialects.added_members import add_members
-from chat.dialects.base import Dialect, Image, Parser, Prompt, Text, ToolDefinition, UpstreamRequest
+from chat.dialects.base import (
+    Audio,
+    Dialect,
+    Document,
+    Image,
+    Parser,
+    Prompt,
+    Text,
+    ToolDefinition,
+    UpstreamRequest,
+)
 from chat.dialects.openai.request_members import NO_SUCH_TOOL, NO_TOOLS
 from chat.dialects.openai_responses.input import newest_items, whole_items
 from chat.dialects.openai_responses.parser import ResponsesParser
@@ -73,7 +83,8 @@ class OpenAiResponsesDialect(Dialect):
     # With any other value of the option ``history`` the id is not used.
     keeps_history: ClassVar[bool] = True
     takes_tools: ClassVar[bool] = True
-    takes_parts = frozenset({Text, Image})
+    takes_parts = frozenset({Text, Image, Audio, Document})
+    document_types = frozenset({"application/pdf"})
     parameters: ClassVar[tuple[Parameter, ...]] = _DECLARED.parameters
     options: ClassVar[tuple[Parameter, ...]] = _DECLARED.options
 

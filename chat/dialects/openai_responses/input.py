@@ -4,7 +4,16 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from chat.dialects.base import AssistantTurn, Image, Prompt, Reply, UserTurn, data_url
+from chat.dialects.base import (
+    AssistantTurn,
+    Document,
+    Image,
+    Prompt,
+    Reply,
+    UserTurn,
+    data_url,
+    recordings,
+)
 from chat.dialects.history import NO_ANSWER, item_text, replies_text
 from chat.dialects.stream import object_of, text_of
 from chat.events import JsonObject, ToolCallItem, is_run_by_client
@@ -84,14 +93,24 @@ def _message(role: str, content: object) -> JsonObject:
 
 
 def _question(turn: UserTurn) -> JsonObject:
-    if not turn.parts_of(Image):
+    attached: list[JsonObject] = [
+        *(
+            {"type": "input_image", "image_url": data_url(image), "detail": "auto"}
+            for image in turn.parts_of(Image)
+        ),
+        *(
+            {"type": "input_file", "filename": file.name, "file_data": data_url(file)}
+            for file in turn.parts_of(Document)
+        ),
+        *(
+            {"type": "input_audio", "input_audio": {"data": data, "format": kind}}
+            for kind, data in recordings(turn)
+        ),
+    ]
+    if not attached:
         return _message("user", turn.text)
     texts = [{"type": "input_text", "text": turn.text}] if turn.text else []
-    pictures = [
-        {"type": "input_image", "image_url": data_url(image), "detail": "auto"}
-        for image in turn.parts_of(Image)
-    ]
-    return _message("user", [*texts, *pictures])
+    return _message("user", [*texts, *attached])
 
 
 # --- an answer of the same server -------------------------------------------------------------

@@ -223,6 +223,7 @@ def _check_runs(document: form.Export) -> None:
     _distinct(run.id for run in _runs(document))
     for turn in document.turns:
         _require(files.issuperset(turn.attachments), _MISSING)
+        _require(set(turn.attachments).issuperset(each.file for each in turn.documents), _MISSING)
         for run in turn.runs:
             _require(files.issuperset(each.file for each in run.files), _MISSING)
             _distinct((each.choice, each.item, each.position) for each in run.files)

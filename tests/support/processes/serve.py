@@ -157,6 +157,22 @@ def after_queued_message() -> None:
     sending.advance = stopping
 
 
+def during_reading() -> None:
+    """A job that reads a document is claimed, and nothing is read yet."""
+    from chat.jobs import actions
+    from chat.models import JobKind
+
+    claim = actions.claim
+
+    def stopping(*args: Any) -> Any:
+        job = claim(*args)
+        if job is not None and job.kind == JobKind.READ:
+            stop_here()
+        return job
+
+    actions.claim = stopping
+
+
 def before_tool_claim() -> None:
     """The calls of an answer are queued."""
     from chat.tools import claims
@@ -394,6 +410,7 @@ CHANGES = {
         before_queued_message,
         inside_queued_message,
         after_queued_message,
+        during_reading,
         before_tool_claim,
         before_tool_mark,
         before_tool_request,
