@@ -18,6 +18,7 @@ class ChatConfig(AppConfig):
         from chat.exports.zip_job import make_zip
         from chat.files.actions import STORE_OUTPUT_FILES
         from chat.files.purge import PURGE_FILES
+        from chat.files.unsent import PURGE_UNSENT
         from chat.imports import jobs as import_jobs
         from chat.jobs.kinds import register_kind
         from chat.jobs.worker import JOBS, PURGE_JOBS
@@ -59,7 +60,7 @@ class ChatConfig(AppConfig):
         for task in (
             *(FETCH_FILES, PURGE, JOBS, PURGE_JOBS, PURGE_FILES, FOLLOW_ENDED_RUNS, WRITE_TITLES),
             *(SEND_QUEUED, SEND_AFTER_ANSWER, SEND_LATE, PURGE_PRESENCE, RUN_CALLS, TEST_SERVERS),
-            PURGE_RECORDINGS,
+            *(PURGE_RECORDINGS, PURGE_UNSENT),
         ):
             register_periodic_task(task)
         register_kind(JobKind.EXPORT, make_zip)

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias, cast
+from uuid import UUID
 
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.utils.translation import gettext, ngettext
 
 from chat import events
-from chat.core.errors import ActionRefused
+from chat.core.errors import ActionRefused, FilesTaken
 from chat.core.pictures import read_picture
 from chat.core.text import clean
+from chat.documents.kinds import HEAD_BYTES, kind_of, media_type_of
 from chat.events import MediaItem, MediaUpdate, Result
 from chat.files.storage import check_storage
 from chat.models import (
@@ -28,23 +30,31 @@ from chat.models import (
     Attachment,
     Conversation,
     FileContent,
+    FileUse,
     Message,
     NewContent,
+    QueuedFile,
     Run,
     RunSegment,
     SearchKind,
     StoredFile,
+    UnsentFile,
     User,
 )
+from chat.rendering.media import BEGINNING, PICTURE_TYPES, sound_of
 from chat.result import media_name
 from chat.runs.outcomes import OutcomeStep
 from chat.search.sources import index, index_missing
 from chat.web.files import SUFFIXES, file_name, may_be_shown
 
 MEGABYTE = 1024 * 1024
+# Of a request that uploads a file: its other fields, and what separates them.
+FORM_BYTES = 64 * 1024
+# A file with such a name that is no picture is broken.
+_PICTURE_SUFFIXES = (*SUFFIXES.values(), ".jpeg")
 
 
-# --- what people attach: images, so far --------------------------------------------------
+# --- what people attach --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,48 +65,60 @@ class NewFile(NewContent):
     media_type: str
 
 
-# An attachment of a message: a new file, or a file that its project shares.
-AttachedFile: TypeAlias = NewFile | StoredFile
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenUnsent:
+    """A file of the message that a person writes at ``place``, by the id of the file (`UnsentFile`)."""
+
+    place: str
+    public_id: UUID
+
+
+# An attachment of a message: new bytes, a file of its author's draft, or one that was queued with it.
+AttachedFile: TypeAlias = NewFile | ChosenUnsent | QueuedFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenFile:
+    """A stored file, and what of it is sent (`ChosenContent`)."""
+
+    file: StoredFile
+    pages: str = ""
+    use: str = FileUse.CONTENT
 
 
 def read_uploads(uploads: Sequence[UploadedFile[Any]]) -> list[NewFile]:
-    """The files that a form uploads. Raises ``ActionRefused`` for one that is no image or too large,
-    and for too many."""
-    check_file_count(len(uploads))
-    return [_read_upload(upload) for upload in uploads]
+    """The files that a form uploads. Raises ``ActionRefused`` for one that can't be attached."""
+    return [read_upload(upload) for upload in uploads]
 
 
-def read_attachments(
-    shared: Iterable[StoredFile], uploads: Sequence[UploadedFile[Any]]
-) -> list[AttachedFile]:
-    """The shared files that a form names, then those that it uploads. Raises
-    ``ActionRefused``."""
-    found: list[AttachedFile] = [*shared, *read_uploads(uploads)]
-    check_file_count(len(found))
-    return found
-
-
-def check_file_count(count: int) -> None:
+def read_upload(upload: UploadedFile[Any]) -> NewFile:
     """Raises ``ActionRefused``."""
-    most = settings.PICTURES_PER_MESSAGE
-    if count > most:
-        words = ngettext(
-            "A message can have up to %(count)d image. Remove some.",
-            "A message can have up to %(count)d images. Remove some.",
-            most,
-        )
-        raise ActionRefused(words % {"count": most})
-
-
-def _read_upload(upload: UploadedFile[Any]) -> NewFile:
     name = file_name(upload.name or "")
-    check_file_size(name, upload.size)
-    return new_file(name, upload.read())
+    check_file_size(name, upload.size, file_bytes())
+    return new_file(name, upload.read(), upload.content_type or "")
 
 
-def new_file(name: str, body: bytes) -> NewFile:
+def file_bytes() -> int:
+    """The size of a file that one request can upload."""
+    return int(settings.MAX_UPLOAD_BYTES) - FORM_BYTES
+
+
+def new_file(name: str, body: bytes, media_type: str = "") -> NewFile:
+    """A picture, a sound or a document with these bytes, to be attached. ``media_type`` is what its sender says.
+    Raises ``ActionRefused``; ``name`` is shown to people."""
+    if read_picture(body) or PurePosixPath(name.lower()).suffix in _PICTURE_SUFFIXES:
+        return new_picture(name, body)
+    check_file_size(name, len(body), file_bytes())
+    is_document = kind_of(name, media_type, body[:HEAD_BYTES]) is not None
+    if not is_document and sound_of(body[:BEGINNING]) is None:
+        words = gettext("“%(name)s” isn’t an image, a sound, or a document with text.")
+        raise ActionRefused(words % {"name": name})
+    return NewFile(name=name, media_type=media_type_of(name, body[:HEAD_BYTES]), body=body)
+
+
+def new_picture(name: str, body: bytes) -> NewFile:
     """The image that these bytes are, to be attached. Raises ``ActionRefused``; ``name`` is shown to people."""
-    check_file_size(name, len(body))
+    check_file_size(name, len(body), settings.PICTURE_BYTES)
     facts = read_picture(body)
     if facts is None:
         words = gettext("“%(name)s” isn’t a PNG, JPEG, WebP or GIF image.")
@@ -110,13 +132,31 @@ def new_file(name: str, body: bytes) -> NewFile:
     )
 
 
-def check_file_size(name: str, size_bytes: int | None) -> None:
+def check_file_size(name: str, size_bytes: int | None, limit: int) -> None:
     """Raises ``ActionRefused``."""
-    if size_bytes is None or size_bytes > settings.PICTURE_BYTES:
-        words = gettext("“%(name)s” is larger than %(limit)d MB. Choose a smaller image.")
-        raise ActionRefused(
-            words % {"name": name, "limit": round(settings.PICTURE_BYTES / MEGABYTE)}
+    if size_bytes is None or size_bytes > limit:
+        words = gettext("“%(name)s” is larger than %(limit)d MB. Choose a smaller file.")
+        raise ActionRefused(words % {"name": name, "limit": round(limit / MEGABYTE)})
+
+
+def check_file_counts(media_types: Sequence[str]) -> None:
+    """Raises ``ActionRefused`` if a message may not have so many files of these types."""
+    most = settings.FILES_PER_MESSAGE
+    if len(media_types) > most:
+        words = ngettext(
+            "A message can have up to %(count)d file. Remove some.",
+            "A message can have up to %(count)d files. Remove some.",
+            most,
         )
+        raise ActionRefused(words % {"count": most})
+    most = settings.PICTURES_PER_MESSAGE
+    if sum(each in PICTURE_TYPES for each in media_types) > most:
+        words = ngettext(
+            "A message can have up to %(count)d image. Remove some.",
+            "A message can have up to %(count)d images. Remove some.",
+            most,
+        )
+        raise ActionRefused(words % {"count": most})
 
 
 @contextmanager
@@ -140,44 +180,46 @@ def attach(
     """Attaches the files of an ``earlier`` version of the turn (the same bytes), then the new
     ones. Call this in the transaction that creates the message. Raises ``ActionRefused``, also if the
     person has no room for them, unless the caller has checked that (``has_room``)."""
-    kept = [each.file for each in earlier.attachments.all()] if earlier else []
-    # The others are the files of a message that was queued.
-    shared = [
-        each
-        for each in attachments
-        if isinstance(each, StoredFile) and each.conversation_id != message.conversation_id
-    ]
-    if shared:
-        _check_shared(message, shared)
+    kept = [_as_chosen(each) for each in earlier.attachments.all()] if earlier else []
+    new = keep(message.conversation, user, attachments, has_room=has_room)
+    Attachment.objects.bulk_create(
+        Attachment(
+            message=message, file=each.file, pages=each.pages, use=each.use, position=position
+        )
+        for position, each in enumerate([*kept, *new])
+    )
+    files = [each.file for each in new]
+    index(SearchKind.FILE, *(file for file in files if file.conversation_id is not None))
+    # A shared file is found in the first conversation that it was sent in.
+    index_missing(SearchKind.FILE, [file for file in files if file.conversation_id is None])
+
+
+def keep(
+    conversation: Conversation,
+    user: User,
+    attachments: Sequence[AttachedFile],
+    *,
+    has_room: bool = False,
+) -> list[ChosenFile]:
+    """The files of a message in the conversation, which is perhaps sent later, in their order: new bytes are stored,
+    and files of a draft leave it. Call this in a transaction. Raises ``ActionRefused``."""
     contents = [each for each in attachments if isinstance(each, NewFile)]
     if not has_room:
         check_storage(user, contents)
     FileContent.objects.keep_all(contents)
-    new = [
-        each if isinstance(each, StoredFile) else _stored(message.conversation_id, user, each)
+    taken = _take(user, [each for each in attachments if isinstance(each, ChosenUnsent)])
+    chosen = [
+        ChosenFile(file=_stored(conversation.pk, user, each))
+        if isinstance(each, NewFile)
+        else _as_chosen(taken[each.public_id] if isinstance(each, ChosenUnsent) else each)
         for each in attachments
     ]
-    Attachment.objects.bulk_create(
-        Attachment(message=message, file=file, position=position)
-        for position, file in enumerate([*kept, *new])
-    )
-    index(SearchKind.FILE, *(each for each in new if each.conversation_id is not None))
-    # A shared file is found in the first conversation that it was sent in.
-    index_missing(SearchKind.FILE, shared)
+    _bring(conversation, [each.file for each in chosen])
+    return chosen
 
 
-def keep_for_later(
-    conversation: Conversation, user: User, attachments: Sequence[AttachedFile]
-) -> list[StoredFile]:
-    """The files of a message that is attached to later, in their order; new ones are stored. Call this
-    in a transaction. Raises ``ActionRefused`` if the person has no room for them."""
-    contents = [each for each in attachments if isinstance(each, NewFile)]
-    check_storage(user, contents)
-    FileContent.objects.keep_all(contents)
-    return [
-        each if isinstance(each, StoredFile) else _stored(conversation.pk, user, each)
-        for each in attachments
-    ]
+def _as_chosen(row: Attachment | UnsentFile | QueuedFile) -> ChosenFile:
+    return ChosenFile(file=row.file, pages=row.pages, use=row.use)
 
 
 def _stored(conversation_pk: int, user: User, new: NewFile) -> StoredFile:
@@ -190,10 +232,48 @@ def _stored(conversation_pk: int, user: User, new: NewFile) -> StoredFile:
     )
 
 
-def _check_shared(message: Message, shared: Sequence[StoredFile]) -> None:
+def _take(user: User, chosen: Sequence[ChosenUnsent]) -> dict[UUID, UnsentFile]:
+    """Takes files from a draft of the person. Raises ``ActionRefused`` if one of them isn't in it any more."""
+    if not chosen:
+        return {}
+    rows = UnsentFile.objects.filter(
+        user=user,
+        place=chosen[0].place,
+        file__public_id__in=[each.public_id for each in chosen],
+    )
+    found = {
+        row.file.public_id: row
+        for row in rows.select_related("file").select_for_update(of=("self",))
+    }
+    if any(each.public_id not in found for each in chosen):
+        raise FilesTaken(
+            gettext("An attached file was sent or removed in the meantime. Remove it here, too.")
+        )
+    check_file_counts([row.file.media_type for row in found.values()])
+    UnsentFile.objects.filter(pk__in=[row.pk for row in found.values()]).delete()
+    return found
+
+
+def _bring(conversation: Conversation, files: Sequence[StoredFile]) -> None:
+    """Gives the conversation those that belong nowhere yet. The others are its own by now, or those of its project.
+    Raises ``ActionRefused``."""
+    others = [file for file in files if file.conversation_id != conversation.pk]
+    loose = [file.pk for file in others if file.project_id is None]
+    owned = StoredFile.objects.filter(pk__in=loose, attachments__isnull=True, project__isnull=True)
+    keys = set(owned.values_list("pk", flat=True)) if loose else set()
+    StoredFile.objects.filter(pk__in=keys).update(conversation=conversation)
+    for file in others:
+        if file.pk in keys:
+            file.conversation = conversation
+    shared = [file for file in others if file.pk not in keys]
+    if shared:
+        _check_shared(conversation, shared)
+
+
+def _check_shared(conversation: Conversation, shared: Sequence[StoredFile]) -> None:
     """Raises ``ActionRefused`` for files that the project doesn't have any more. They can't be removed
     until the transaction ends."""
-    project = message.conversation.project_id
+    project = conversation.project_id
     known = StoredFile.objects.filter(pk__in={file.pk for file in shared}, project=project)
     if project is None or len(known.select_for_update()) < len({file.pk for file in shared}):
         raise ActionRefused(
@@ -201,13 +281,11 @@ def _check_shared(message: Message, shared: Sequence[StoredFile]) -> None:
         )
 
 
-def shows(run: Run, attachments: Sequence[AttachedFile]) -> bool:
-    """Returns whether the message of the run has exactly these attachments: a repeated key may come with other
+def shows(run: Run, chosen: Sequence[UUID]) -> bool:
+    """Returns whether the message of the run has exactly these files: a repeated key may come with other
     ones."""
     stored = Attachment.objects.filter(message=run.message.parent_id).order_by("position")
-    return list(stored.values_list("file__content_id", flat=True)) == [
-        each.sha256 for each in attachments
-    ]
+    return list(stored.values_list("file__public_id", flat=True)) == list(chosen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
