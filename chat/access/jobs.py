@@ -19,12 +19,13 @@ def owned_teams(user: User) -> QuerySet[Team]:
 
 
 def jobs_of(user: User) -> QuerySet[Job]:
-    """The user's own jobs that have not expired, the newest first; without exports that they may not make
-    any more: those of a team for its owners, those of everything for administrators."""
+    """The user's own exports and imports that have not expired, the newest first; without exports that they may
+    not make any more: those of a team for its owners, those of everything for administrators."""
     if not user.is_authenticated or not user.is_active:
         return Job.objects.none()
     is_allowed = ~Q(scope=JobScope.TEAM) | Q(team__in=owned_teams(user).order_by())
-    mine = Job.objects.filter(is_allowed, user=user, expires_at__gt=Now()).select_related("team")
+    listed = Job.objects.exclude(kind=JobKind.READ)
+    mine = listed.filter(is_allowed, user=user, expires_at__gt=Now()).select_related("team")
     return mine if user.is_staff else mine.exclude(scope=JobScope.ALL)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -18,15 +19,14 @@ from django.utils.translation import gettext, ngettext
 from chat.core import notify
 from chat.core.errors import ActionRefused
 from chat.events import JsonObject
-from chat.jobs.kinds import JobStopped, StopReason
+from chat.jobs.kinds import TRANSFERS, JobStopped, Lane, StopReason, has_failed, lane_of
 from chat.models import ACTIVE_JOB_STATUSES, Job, JobChunk, JobKind, JobStatus, User
 
 logger = logging.getLogger(__name__)
 
-# Published when a job is queued, and when files may have become unnecessary.
-TOPIC = "jobs"
+# Published when files may have become unnecessary.
 PURGE = "jobs.purge"
-# Jobs that one person may have uploading, queued or running.
+# Exports and imports that one person may have uploading, queued or running.
 MOST_ACTIVE = 3
 # A job during which so many processes died will not succeed, and must not end the next one.
 MOST_ATTEMPTS = 3
@@ -42,9 +42,21 @@ _ENDED = (JobStatus.DONE, JobStatus.FAILED, JobStatus.CANCELED)
 def create(user: User, kind: JobKind, *, days: float, **values: Any) -> Job:
     """Queues a job, unless ``status`` says that its file is still to come. It expires after
     ``days``. Raises ``ActionRefused`` if the person has too many. Call this in a transaction."""
+    lane = lane_of(kind)
+    if lane.is_for_people:
+        _check_count(user, lane)
+    expires_at = timezone.now() + timedelta(days=days)
+    job = Job.objects.create(user=user, kind=kind, expires_at=expires_at, **values)
+    notify.publish_after_commit(lane.topic)
+    return job
+
+
+def _check_count(user: User, lane: Lane) -> None:
     # The second of two requests of one person waits here, and counts the first.
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
-    active = Job.objects.filter(user=user, status__in=ACTIVE_JOB_STATUSES, expires_at__gt=Now())
+    active = Job.objects.filter(
+        user=user, kind__in=lane.kinds, status__in=ACTIVE_JOB_STATUSES, expires_at__gt=Now()
+    )
     if active.count() >= MOST_ACTIVE:
         words = ngettext(
             "You already have %(count)d export or import in progress. Wait for it, or cancel it.",
@@ -52,10 +64,6 @@ def create(user: User, kind: JobKind, *, days: float, **values: Any) -> Job:
             MOST_ACTIVE,
         )
         raise ActionRefused(words % {"count": MOST_ACTIVE})
-    expires_at = timezone.now() + timedelta(days=days)
-    job = Job.objects.create(user=user, kind=kind, expires_at=expires_at, **values)
-    notify.publish_after_commit(TOPIC)
-    return job
 
 
 def queue(job: Job, kind: JobKind, *, days: float, **changes: Any) -> bool:
@@ -68,7 +76,7 @@ def queue(job: Job, kind: JobKind, *, days: float, **changes: Any) -> bool:
         expires_at=timezone.now() + timedelta(days=days),
         **{**_FRESH, **changes},
     )
-    notify.publish_after_commit(TOPIC)
+    notify.publish_after_commit(lane_of(kind).topic)
     return bool(queued)
 
 
@@ -105,20 +113,17 @@ def remove(job: Job) -> None:
 # --- of runners -----------------------------------------------------------------------------------
 
 
-def claim(lease: UUID) -> Job | None:
-    """The next job that waits, or whose runner was lost: it is this runner's from now on, as long
+def claim(lease: UUID, lane: Lane = TRANSFERS) -> Job | None:
+    """The next job of the lane that waits, or whose runner was lost: it is this runner's from now on, as long
     as the lease is renewed."""
-    for job in _due().select_related("user")[:20]:
+    for job in _due(lane).select_related("user")[:20]:
         # Still due: its runner may have been late, and renew the lease at this moment.
-        held = _due().filter(pk=job.pk, status=job.status, lease=job.lease)
-        if job.cancel_requested_at is not None or not job.user.is_active:
+        held = _due(lane).filter(pk=job.pk, status=job.status, lease=job.lease)
+        is_unwanted = lane.is_for_people and not job.user.is_active
+        if job.cancel_requested_at is not None or is_unwanted:
             held.update(status=JobStatus.CANCELED, finished_at=timezone.now(), lease=None)
         elif job.attempts >= MOST_ATTEMPTS:
-            words = gettext("The server stopped several times while this was in progress.")
-            held.update(
-                status=JobStatus.FAILED, finished_at=timezone.now(), lease=None, error=words
-            )
-            logger.error("job.abandoned job=%s kind=%s", job.public_id, job.kind)
+            _abandon(job, held)
         elif held.update(
             status=JobStatus.RUNNING, lease=lease, heartbeat_at=Now(), attempts=F("attempts") + 1
         ):
@@ -127,10 +132,23 @@ def claim(lease: UUID) -> Job | None:
     return None
 
 
-def _due() -> QuerySet[Job]:
+def _abandon(job: Job, held: QuerySet[Job]) -> None:
+    words = gettext("The server stopped several times while this was in progress.")
+    with transaction.atomic():
+        if held.update(error=words, **_ended_as(job, JobStatus.FAILED)):
+            has_failed(job, words)
+    logger.error("job.abandoned job=%s kind=%s", job.public_id, job.kind)
+
+
+def _due(lane: Lane) -> QuerySet[Job]:
     silent = Q(heartbeat_at__lt=Now() - timedelta(seconds=settings.LEASE_SECONDS))
     due = Q(status=JobStatus.QUEUED) | Q(silent, status=JobStatus.RUNNING)
-    return Job.objects.filter(due).order_by("queued_at", "pk")
+    return Job.objects.filter(due, kind__in=lane.kinds).order_by("queued_at", "pk")
+
+
+def _ended_as(job: Job, status: JobStatus) -> Mapping[str, Any]:
+    ended = {"status": status, "finished_at": timezone.now(), "lease": None}
+    return ended if lane_of(job.kind).is_for_people else {**ended, "expires_at": Now()}
 
 
 def held_by(job: Job, lease: UUID) -> QuerySet[Job]:
@@ -163,9 +181,7 @@ def end_job(
 ) -> bool:
     """Ends the job, if this runner still has it; ``also`` is called in the same transaction."""
     with transaction.atomic():
-        ended = held_by(job, lease).update(
-            status=status, finished_at=timezone.now(), lease=None, **values
-        )
+        ended = held_by(job, lease).update(**_ended_as(job, status), **values)
         if ended and also is not None:
             also()
         notify.publish_after_commit(PURGE)
@@ -186,11 +202,17 @@ def end_done(
     return end_job(job, lease, JobStatus.DONE, done=done, total=total, result=result, also=also)
 
 
+def end_failed(job: Job, lease: UUID, words: str) -> bool:
+    """Ends the job with a message for the person."""
+    also = partial(has_failed, job, words)
+    return end_job(job, lease, JobStatus.FAILED, error=words, also=also)
+
+
 def give_back(job: Job, lease: UUID) -> None:
     """Queues the job again, because this process stops. It keeps its place."""
     held_by(job, lease).update(status=JobStatus.QUEUED, lease=None, attempts=F("attempts") - 1)
     logger.info("job.requeued job=%s kind=%s", job.public_id, job.kind)
-    notify.publish_after_commit(TOPIC)
+    notify.publish_after_commit(lane_of(job.kind).topic)
 
 
 # --- what is not needed any more ------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The function that executes each kind of job, registered by its feature (`chat.apps`)."""
+"""Lanes of jobs, and the function that executes each kind, registered by its feature (`chat.apps`)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,35 @@ from typing import Literal, TypeAlias
 from uuid import UUID
 
 from chat.events import JsonObject
-from chat.models import Job
+from chat.models import Job, JobKind
 
 StopReason: TypeAlias = Literal["canceled", "interrupted", "lost"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """Kinds of jobs that wait for each other, and for no job of another lane."""
+
+    # Published when one is queued.
+    topic: str
+    kinds: frozenset[str]
+    # True if people start, watch and cancel these jobs. The others are deleted when they end.
+    is_for_people: bool
+
+
+# They take up to hours.
+TRANSFERS = Lane(
+    topic="jobs",
+    kinds=frozenset({JobKind.EXPORT, JobKind.CHECK, JobKind.IMPORT, JobKind.UNDO}),
+    is_for_people=True,
+)
+# They take up to a minute, and people wait for them.
+READING = Lane(topic="jobs.reading", kinds=frozenset({JobKind.READ}), is_for_people=False)
+_lanes = {kind: lane for lane in (TRANSFERS, READING) for kind in lane.kinds}
+
+
+def lane_of(kind: str) -> Lane:
+    return _lanes[kind]
 
 
 class JobStopped(Exception):
@@ -55,12 +81,23 @@ class Task:
 # Works on a job and returns its ``result``. It may be called again for a job that was interrupted.
 # The work of a job; raises ``ActionRefused`` with a message for the person.
 Work: TypeAlias = Callable[[Task], JsonObject]
+# Called with the message for the person, in the transaction that ends a job as failed.
+OnFailure: TypeAlias = Callable[[Job, str], None]
 
 _works: dict[str, Work] = {}
+_on_failure: dict[str, OnFailure] = {}
 
 
-def register_kind(kind: str, work: Work) -> None:
+def register_kind(kind: str, work: Work, *, on_failure: OnFailure | None = None) -> None:
     _works[kind] = work
+    if on_failure is not None:
+        _on_failure[kind] = on_failure
+
+
+def has_failed(job: Job, words: str) -> None:
+    """Tells the feature about a failed job."""
+    if (tell := _on_failure.get(job.kind)) is not None:
+        tell(job, words)
 
 
 def work_of(kind: str) -> Work:

@@ -1,4 +1,4 @@
-"""The periodic tasks of runners that work on jobs, one at a time, and delete what has expired."""
+"""The periodic tasks of runners that work on the jobs of each lane, and delete what has expired."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 from chat.core.errors import ActionRefused, is_database_unavailable, is_storage_full, no_room
 from chat.core.threads import DatabaseThreads
 from chat.jobs import actions
-from chat.jobs.kinds import JobStopped, Task, work_of
+from chat.jobs.kinds import READING, TRANSFERS, JobStopped, Lane, Task, work_of
 from chat.models import JobStatus
 from chat.runs.runner import PeriodicTask
 from chat.upstreams.client import Client
@@ -30,12 +30,17 @@ LAST_STEP_SECONDS = 5.0
 PURGE_SECONDS = 60.0
 
 
-def _make_work(client: Client, threads: DatabaseThreads) -> Callable[[], Awaitable[None]]:
-    async def work_off() -> None:
-        while await work_on_next(threads):
-            pass
+def _work_on(lane: Lane, name: str) -> PeriodicTask:
+    """A task that works on one job of the lane at a time."""
 
-    return work_off
+    def make(client: Client, threads: DatabaseThreads) -> Callable[[], Awaitable[None]]:
+        async def work_off() -> None:
+            while await work_on_next(threads, lane):
+                pass
+
+        return work_off
+
+    return PeriodicTask(topic=lane.topic, seconds=POLL_SECONDS, make=make, name=name)
 
 
 def _make_purge(client: Client, threads: DatabaseThreads) -> Callable[[], Awaitable[None]]:
@@ -46,15 +51,18 @@ def _make_purge(client: Client, threads: DatabaseThreads) -> Callable[[], Awaita
     return purge
 
 
-JOBS = PeriodicTask(topic=actions.TOPIC, seconds=POLL_SECONDS, make=_make_work)
+JOBS = _work_on(TRANSFERS, TRANSFERS.topic)
+# Two at once, so that one large document doesn't delay all others. Each takes a processor and the memory that a
+# document may need.
+READ_DOCUMENTS = (_work_on(READING, "jobs.reading.1"), _work_on(READING, "jobs.reading.2"))
 PURGE_JOBS = PeriodicTask(topic=actions.PURGE, seconds=PURGE_SECONDS, make=_make_purge)
 
 
-async def work_on_next(threads: DatabaseThreads) -> bool:
-    """Works on one job, and says whether there was one. If it is cancelled, the job ends at its
+async def work_on_next(threads: DatabaseThreads, lane: Lane) -> bool:
+    """Works on one job of the lane, and says whether there was one. If it is cancelled, the job ends at its
     next step and is queued again."""
     lease = uuid4()
-    job = await threads.call(actions.claim, lease)
+    job = await threads.call(actions.claim, lease, lane)
     if job is None:
         return False
     task = Task(job=job, lease=lease)
@@ -116,7 +124,7 @@ def execute(task: Task) -> None:
         elif stopped.reason == "interrupted":
             actions.give_back(job, lease)
     except ActionRefused as refusal:
-        actions.end_job(job, lease, JobStatus.FAILED, error=str(refusal))
+        actions.end_failed(job, lease, str(refusal))
     except Exception as error:
         if is_storage_full(error) and _end_without_room(task, error):
             return
@@ -125,7 +133,7 @@ def execute(task: Task) -> None:
             raise
         logger.exception("job.failed job=%s kind=%s", job.public_id, job.kind)
         words = gettext("Something went wrong on the server. Try again, or ask an administrator.")
-        actions.end_job(job, lease, JobStatus.FAILED, error=words)
+        actions.end_failed(job, lease, words)
     else:
         actions.end_done(
             job, lease, done=task.done, total=task.total, result=result, also=task.also
@@ -138,6 +146,6 @@ def _end_without_room(task: Task, error: Exception) -> bool:
     job, name = task.job, type(error).__name__
     logger.error("job.no_room job=%s kind=%s error=%s", job.public_id, job.kind, name)
     try:
-        return actions.end_job(job, task.lease, JobStatus.FAILED, error=no_room())
+        return actions.end_failed(job, task.lease, no_room())
     except DatabaseError:
         return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from django.db import models
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
@@ -17,6 +19,33 @@ class DocumentKind(models.TextChoices):
     HTML = "html", gettext_lazy("Web page")
     MAIL = "mail", gettext_lazy("E-mail")
     TEXT = "text", gettext_lazy("Text")
+
+    @classmethod
+    def of_media_type(cls, media_type: str) -> DocumentKind | None:
+        """The kind of a stored file, whose media type was taken from its bytes; ``None`` for other files."""
+        known = _KINDS.get(media_type)
+        return cls.TEXT if known is None and media_type.startswith("text/") else known
+
+
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+_KINDS: Mapping[str, DocumentKind] = {
+    "application/pdf": DocumentKind.PDF,
+    f"{_OFFICE}.wordprocessingml.document": DocumentKind.WORD,
+    "application/msword": DocumentKind.WORD,
+    f"{_OFFICE}.presentationml.presentation": DocumentKind.SLIDES,
+    "application/vnd.ms-powerpoint": DocumentKind.SLIDES,
+    f"{_OFFICE}.spreadsheetml.sheet": DocumentKind.SHEETS,
+    "application/vnd.ms-excel": DocumentKind.SHEETS,
+    "application/vnd.ms-excel.sheet.binary.macroEnabled.12": DocumentKind.SHEETS,
+    "application/vnd.oasis.opendocument.spreadsheet": DocumentKind.SHEETS,
+    "text/html": DocumentKind.HTML,
+    "message/rfc822": DocumentKind.MAIL,
+    "application/json": DocumentKind.TEXT,
+    "application/xml": DocumentKind.TEXT,
+    "application/yaml": DocumentKind.TEXT,
+    "application/toml": DocumentKind.TEXT,
+    "application/sql": DocumentKind.TEXT,
+}
 
 
 class Document(models.Model):

@@ -10,17 +10,18 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from chat.models.document import Document
 from chat.models.team import Team
 
 
 class JobKind(models.TextChoices):
-    """An uploaded export of another product goes through the last three: it is checked, imported
-    and maybe undone, in one row."""
+    """An uploaded export of another product goes through check, import and undo, in one row."""
 
     EXPORT = "export", gettext_lazy("Export")
     CHECK = "check", gettext_lazy("Check of an import")
     IMPORT = "import", gettext_lazy("Import")
     UNDO = "undo", gettext_lazy("Undo of an import")
+    READ = "read", gettext_lazy("Reading of a document")
 
 
 class JobStatus(models.TextChoices):
@@ -44,7 +45,7 @@ class JobScope(models.TextChoices):
 
 
 class Job(models.Model):
-    """One job of a person. A runner that works on it holds a lease, which it renews every second;
+    """One job of a person, or for one. A runner that works on it holds a lease, which it renews every second;
     a job whose lease was not renewed is begun again by another runner."""
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -55,6 +56,8 @@ class Job(models.Model):
     )
     # The team to import to, or whose shared conversations are exported.
     team = models.ForeignKey(Team, null=True, on_delete=models.CASCADE, related_name="+")
+    # The document to read.
+    document = models.ForeignKey(Document, null=True, on_delete=models.CASCADE, related_name="jobs")
     # Exports only.
     scope = models.CharField(max_length=10, choices=JobScope.choices, blank=True)
     # A name of `chat.exports.forms.FORMS`, for exports.
