@@ -16,7 +16,7 @@ class ChatConfig(AppConfig):
         from chat.artifacts.fetching import FETCH_FILES
         from chat.conversations.page_parts import use_cards, use_enqueue
         from chat.exports.zip_job import make_zip
-        from chat.files.actions import STORE_OUTPUT_FILES
+        from chat.files.answer_files import STORE_OUTPUT_FILES
         from chat.files.purge import PURGE_FILES
         from chat.files.unsent import PURGE_UNSENT
         from chat.imports import jobs as import_jobs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import Http404
 
 from chat.access.conversations import get_conversation, visible_conversations
@@ -28,7 +28,7 @@ def get_file(user: User, public_id: UUID) -> StoredFile:
     if file.conversation is not None:
         file.conversation = get_conversation(user, file.conversation.public_id)
     elif not (
-        _shares(user, file) or _has_unsent(user, file) or conversations_with(user, file).exists()
+        _shares(user, file) or _is_unsent(user, file) or conversations_with(user, file).exists()
     ):
         raise Http404(NOT_HERE)
     return file
@@ -40,9 +40,13 @@ def _shares(user: User, file: StoredFile) -> bool:
     )
 
 
-def _has_unsent(user: User, file: StoredFile) -> bool:
-    """A file of a project is nobody's own."""
-    return file.project_id is None and UnsentFile.objects.filter(user=user, file=file).exists()
+def _is_unsent(user: User, file: StoredFile) -> bool:
+    return UnsentFile.objects.filter(_is_own(user), user=user, file=file).exists()
+
+
+def _is_own(user: User) -> Q:
+    """A file of a draft that its author has uploaded for it."""
+    return Q(file__project__isnull=True, file__created_by=user)
 
 
 def conversations_with(user: User, file: StoredFile) -> QuerySet[Conversation]:
@@ -82,11 +86,14 @@ def get_draft_place(user: User, place: str) -> Project | None:
 def get_unsent_file(user: User, place: str, public_id: UUID) -> UnsentFile:
     """A file of the user's message at this place, by the id of the file."""
     row = unsent_files(user, place).filter(file__public_id=public_id).first()
-    if row is None or not (row.file.project_id is None or _shares(user, row.file)):
+    if row is None:
         raise Http404(NOT_HERE)
     return row
 
 
 def unsent_files(user: User, place: str) -> QuerySet[UnsentFile]:
-    """The files of the user's message at this place, in their order."""
-    return UnsentFile.objects.filter(user=user, place=place).select_related("file").order_by("pk")
+    """The files of the user's message at this place, in their order: their own, and those of projects that they
+    may read."""
+    shared = Q(file__project__in=visible_projects(user).values("pk"))
+    rows = UnsentFile.objects.filter(_is_own(user) | shared, user=user, place=place)
+    return rows.select_related("file").order_by("pk")

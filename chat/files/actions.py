@@ -1,49 +1,39 @@
-"""Stores files: what people attach, and the files that answers contain."""
+"""Stores what people attach."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.utils.translation import gettext, ngettext
 
-from chat import events
+from chat import access
 from chat.core.errors import ActionRefused, FilesTaken
 from chat.core.pictures import read_picture
-from chat.core.text import clean
-from chat.documents.kinds import HEAD_BYTES, kind_of, media_type_of
-from chat.events import MediaItem, MediaUpdate, Result
+from chat.documents.kinds import ACCEPTED, HEAD_BYTES, media_type_of
 from chat.files.storage import check_storage
 from chat.models import (
-    AnswerFile,
     Attachment,
     Conversation,
+    DocumentKind,
     FileContent,
     FileUse,
     Message,
     NewContent,
     QueuedFile,
     Run,
-    RunSegment,
     SearchKind,
     StoredFile,
     UnsentFile,
     User,
 )
 from chat.rendering.media import BEGINNING, PICTURE_TYPES, sound_of
-from chat.result import media_name
-from chat.runs.outcomes import OutcomeStep
 from chat.search.sources import index, index_missing
 from chat.web.files import SUFFIXES, file_name, may_be_shown
 
@@ -52,9 +42,6 @@ MEGABYTE = 1024 * 1024
 FORM_BYTES = 64 * 1024
 # A file with such a name that is no picture is broken.
 _PICTURE_SUFFIXES = (*SUFFIXES.values(), ".jpeg")
-
-
-# --- what people attach --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +82,7 @@ def read_upload(upload: UploadedFile[Any]) -> NewFile:
     """Raises ``ActionRefused``."""
     name = file_name(upload.name or "")
     check_file_size(name, upload.size, file_bytes())
-    return new_file(name, upload.read(), upload.content_type or "")
+    return new_file(name, upload.read())
 
 
 def file_bytes() -> int:
@@ -103,17 +90,29 @@ def file_bytes() -> int:
     return int(settings.MAX_UPLOAD_BYTES) - FORM_BYTES
 
 
-def new_file(name: str, body: bytes, media_type: str = "") -> NewFile:
-    """A picture, a sound or a document with these bytes, to be attached. ``media_type`` is what its sender says.
-    Raises ``ActionRefused``; ``name`` is shown to people."""
+def upload_limits() -> Mapping[str, Any]:
+    """What may be attached to a message, for its page: the number of files, that of images among them, and sizes."""
+    return {
+        "accept": ",".join((*PICTURE_TYPES, "audio/*", *ACCEPTED)),
+        "files": settings.FILES_PER_MESSAGE,
+        "images": settings.PICTURES_PER_MESSAGE,
+        "bytes": file_bytes(),
+        "image_bytes": settings.PICTURE_BYTES,
+    }
+
+
+def new_file(name: str, body: bytes) -> NewFile:
+    """A picture, a sound or a document with these bytes, to be attached. Raises ``ActionRefused``; ``name`` is shown to
+    people."""
     if read_picture(body) or PurePosixPath(name.lower()).suffix in _PICTURE_SUFFIXES:
         return new_picture(name, body)
     check_file_size(name, len(body), file_bytes())
-    is_document = kind_of(name, media_type, body[:HEAD_BYTES]) is not None
+    media_type = media_type_of(name, body[:HEAD_BYTES])
+    is_document = DocumentKind.of_media_type(media_type) is not None
     if not is_document and sound_of(body[:BEGINNING]) is None:
         words = gettext("“%(name)s” isn’t an image, a sound, or a document with text.")
         raise ActionRefused(words % {"name": name})
-    return NewFile(name=name, media_type=media_type_of(name, body[:HEAD_BYTES]), body=body)
+    return NewFile(name=name, media_type=media_type, body=body)
 
 
 def new_picture(name: str, body: bytes) -> NewFile:
@@ -236,15 +235,9 @@ def _take(user: User, chosen: Sequence[ChosenUnsent]) -> dict[UUID, UnsentFile]:
     """Takes files from a draft of the person. Raises ``ActionRefused`` if one of them isn't in it any more."""
     if not chosen:
         return {}
-    rows = UnsentFile.objects.filter(
-        user=user,
-        place=chosen[0].place,
-        file__public_id__in=[each.public_id for each in chosen],
-    )
-    found = {
-        row.file.public_id: row
-        for row in rows.select_related("file").select_for_update(of=("self",))
-    }
+    rows = access.unsent_files(user, chosen[0].place)
+    wanted = rows.filter(file__public_id__in=[each.public_id for each in chosen])
+    found = {row.file.public_id: row for row in wanted.select_for_update(of=("self",))}
     if any(each.public_id not in found for each in chosen):
         raise FilesTaken(
             gettext("An attached file was sent or removed in the meantime. Remove it here, too.")
@@ -286,136 +279,3 @@ def shows(run: Run, chosen: Sequence[UUID]) -> bool:
     ones."""
     stored = Attachment.objects.filter(message=run.message.parent_id).order_by("position")
     return list(stored.values_list("file__public_id", flat=True)) == list(chosen)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputFile(NewContent):
-    """A file in an answer, and its position there. ``name`` is its name in the result."""
-
-    name: str
-    media_type: str
-    choice: int
-    item: int
-    position: int
-    transcript: str
-
-
-def read_output_files(
-    run_pk: int, result: Result, closing: Sequence[bytes] = ()
-) -> list[OutputFile]:
-    """The files in an answer, decoded, hashed, and written to the storage for files. This runs before
-    the transaction that ends the run, wherever possible, because other writers wait for that one.
-    ``closing`` are the encoded events that are not in the run's log yet."""
-    outputs = [result.output, *(each.output for each in result.ext.alternatives)]
-    if not any(isinstance(item, MediaItem) and item.file for items in outputs for item in items):
-        return []
-    media = read_media(_media_updates(run_pk, closing))
-    found = [_output_file(medium, body) for medium in media if (body := medium.body())]
-    return FileContent.objects.write(found)
-
-
-def _output_file(medium: Medium, body: bytes) -> OutputFile:
-    return OutputFile(
-        name=medium.name,
-        media_type=clean(medium.last.media_type),
-        body=body,
-        choice=medium.last.choice,
-        item=medium.last.item,
-        position=medium.position,
-        transcript=clean("".join(medium.transcripts)),
-    )
-
-
-def store_output_files(run: Run, result: Result, prepared: object) -> None:
-    """Stores the files of an answer. Call this in the transaction that ends the run."""
-    found = cast("list[OutputFile]", prepared)
-    FileContent.objects.keep_all(found)
-    for each in found:
-        file = StoredFile.objects.store(
-            run.conversation_id, name=each.name, media_type=each.media_type, content=each
-        )
-        index(SearchKind.FILE, file)
-        AnswerFile.objects.create(
-            run=run,
-            file=file,
-            choice=each.choice,
-            item=each.item,
-            position=each.position,
-            transcript=each.transcript,
-        )
-
-
-STORE_OUTPUT_FILES = OutcomeStep(
-    name="files",
-    prepare=read_output_files,
-    applies=lambda result, prepared: bool(prepared),
-    store=store_output_files,
-)
-
-
-@dataclass(slots=True, kw_only=True)
-class Medium:
-    """One medium of an answer while its events are read. ``position`` counts within its item."""
-
-    position: int
-    last: MediaUpdate
-    pieces: list[str] = field(default_factory=list)
-    transcripts: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return media_name(self.last, self.position)
-
-    def add(self, event: MediaUpdate) -> None:
-        """Final bytes replace partial ones. Partial sound is appended; a partial picture replaces
-        the one before."""
-        is_final = event.state == "final"
-        if event.data:
-            if is_final or not event.media_type.startswith("audio/"):
-                self.pieces.clear()
-            self.pieces.append(event.data)
-        if event.transcript:
-            if is_final:
-                self.transcripts.clear()
-            self.transcripts.append(event.transcript)
-        self.last = event
-
-    def body(self) -> bytes:
-        """The bytes, or ``None`` if the upstream's text is not base64."""
-        try:
-            return b"".join(base64.b64decode(piece, validate=True) for piece in self.pieces)
-        except (binascii.Error, ValueError):
-            return b""
-
-
-def read_media(updates: Iterable[MediaUpdate]) -> list[Medium]:
-    """The media whose bytes were in the answer, in the order in which they appeared."""
-    media: dict[tuple[int, int, str], Medium] = {}
-    with_bytes: list[Medium] = []
-    counts: Counter[tuple[int, int]] = Counter()
-    for event in updates:
-        item = (event.choice, event.item)
-        key = (*item, event.media_id)
-        # The transcript of a sound may come before the sound.
-        medium = media.get(key) or Medium(position=0, last=event)
-        media[key] = medium
-        if event.data and not medium.pieces:
-            medium.position = counts[item]
-            counts[item] += 1
-            with_bytes.append(medium)
-        medium.add(event)
-    return with_bytes
-
-
-def _media_updates(run_pk: int, closing: Iterable[bytes]) -> Iterator[MediaUpdate]:
-    for each in chain(_logged(run_pk), closing):
-        if b'"media.update"' in each:
-            event = events.decode(each)
-            if isinstance(event, MediaUpdate):
-                yield event
-
-
-def _logged(run_pk: int) -> Iterator[bytes]:
-    rows = RunSegment.objects.filter(run=run_pk).order_by("first_seq")
-    for is_compressed, body in rows.values_list("is_compressed", "body"):
-        yield from events.split_bodies(zlib.decompress(body) if is_compressed else bytes(body))

@@ -16,7 +16,7 @@ from chat.documents.actions import document_of, request_reading
 from chat.documents.pages import in_words, parse_pages
 from chat.files.actions import NewFile, check_file_counts
 from chat.files.storage import check_storage
-from chat.models import FileContent, FileUse, StoredFile, UnsentFile, User
+from chat.models import Document, FileContent, FileUse, StoredFile, UnsentFile, User
 from chat.runs.runner import PeriodicTask
 from chat.upstreams.client import Client
 
@@ -61,16 +61,15 @@ def _check_counts(user: User, place: str, added: str) -> None:
 
 def choose(row: UnsentFile, *, pages: str, use: str) -> None:
     """Sets which pages of a document are sent, and how. Raises ``ActionRefused``."""
-    row.pages = normal_pages(row.file, pages)
+    row.pages = normal_pages(document_of(row.file), pages)
     row.use = FileUse(use)
     with storage_errors():
         if not UnsentFile.objects.filter(pk=row.pk).update(pages=row.pages, use=row.use):
             raise ActionRefused(gettext("This file was sent or removed in the meantime."))
 
 
-def normal_pages(file: StoredFile, pages: str) -> str:
+def normal_pages(document: Document | None, pages: str) -> str:
     """The choice of pages in its normal form; empty for all. Raises ``ActionRefused``."""
-    document = document_of(file)
     if document is None or not document.is_readable:
         return ""
     try:
@@ -78,6 +77,11 @@ def normal_pages(file: StoredFile, pages: str) -> str:
     except ValueError as error:
         raise ActionRefused(str(error)) from None
     return "" if len(chosen) == document.pages_count else in_words(chosen)
+
+
+def read_again(user: User, row: UnsentFile) -> None:
+    with storage_errors(), transaction.atomic():
+        request_reading(user, row.file)
 
 
 def remove(row: UnsentFile) -> None:
