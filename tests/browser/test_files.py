@@ -229,11 +229,11 @@ def test_long_text_that_is_pasted_becomes_a_file(site: BrowserSite, tab: OpenTab
 
 
 def test_too_long_a_document_is_left_to_the_model(site: BrowserSite, tab: OpenTab) -> None:
-    [before] = site.rows("SELECT models FROM chat_upstream")
-    models = json.loads(before["models"])
+    [before] = site.rows("SELECT model_list FROM chat_upstream")
+    models = json.loads(before["model_list"])
     for model in models:
         model["detail"] = {"context_length": 1000}
-    site.rows("UPDATE chat_upstream SET models = ?", json.dumps(models))
+    site.rows("UPDATE chat_upstream SET model_list = ?", json.dumps(models))
     site.fake.script(streams.telling("I read it."))
     try:
         alice = tab("Alice", "/")
@@ -246,7 +246,7 @@ def test_too_long_a_document_is_left_to_the_model(site: BrowserSite, tab: OpenTa
         expect(alice.page.locator(".attaching .attachment")).to_contain_text("read with tools")
         alice.write("How did it rise?").shows("I read it.").until_ended()
     finally:
-        site.rows("UPDATE chat_upstream SET models = ?", before["models"])
+        site.rows("UPDATE chat_upstream SET model_list = ?", before["model_list"])
 
     expect(alice.turns.nth(0).locator(".attachment")).to_contain_text("read with tools")
     assert site.value("SELECT use FROM chat_attachment ORDER BY id DESC LIMIT 1") == "tools"

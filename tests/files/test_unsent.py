@@ -188,7 +188,7 @@ def test_chosen_pages_are_shown_and_counted(alice_client: Client, report: Unsent
     ).content.decode()
     dialog = alice_client.get(address(report), headers=SCRIPT).content.decode()
 
-    assert "Pages 1-3 of 12, about 170 tokens" in said
+    assert "Pages 1-3 of 12, about 140 tokens" in said
     assert "What page 3 says." in dialog
     assert "What page 4 says." not in dialog
 
@@ -259,7 +259,7 @@ def test_turn_shows_what_was_chosen(
     assert "Pages 1-3, 7 of 12 · read with tools" in " ".join(chip.text_content().split())
     [link] = chip.xpath(".//a/@href")
     assert "What page 12 says." in alice_client.get(link).content.decode()
-    assert "12 pages" in alice_client.get(f"{room}files/").content.decode()
+    assert "Pages 1-3, 7 of 12" in alice_client.get(f"{room}files/").content.decode()
 
 
 def test_choice_goes_with_a_queued_message(room: Room, upstream: Upstream) -> None:
