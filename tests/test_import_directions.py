@@ -33,7 +33,9 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "access_reasons": (),
     "demo": (),
     "search": (),
+    "documents": ("jobs", "search.index", "search.sources"),
     "tools": (
+        "documents.readers",
         *("questions.actions", "questions.replies", "questions.tool_call_cards"),
         "questions.input_schema",
         *("conversations.page", "conversations.page_parts", "demo.models", "demo.mcp"),

@@ -35,7 +35,7 @@ def text_of(document: Document, name: str, pages: str = "") -> str:
     if len(chosen) < document.pages_count:
         rows = rows.filter(number__in=chosen)
     # A document whose kind has no pages is one text.
-    parts = [_page(row, word) if word else row.text for row in rows.order_by("number")]
+    parts = [_page(row, word) if word else row.text.strip("\n") for row in rows.order_by("number")]
     head = f"[File: {shown}{_extent(word, chosen, document.pages_count)}]"
     return "\n\n".join([head, *parts, f"[End of file: {shown}]"])
 
@@ -73,16 +73,19 @@ def facts(document: Document) -> str:
     if document.refusal:
         # Stored in the language of the source, as documents are shared by people of all languages.
         return gettext(document.refusal)
-    tokens = about(tokens_of(document.characters))
-    estimate = ngettext("about %(tokens)s token", "about %(tokens)s tokens", tokens) % {
-        "tokens": figures.count(tokens)
-    }
-    pages = _pages_in_words(document)
+    pages, tokens = _pages_in_words(document), _tokens_in_words(document)
     return (
-        gettext("%(pages)s, %(tokens)s") % {"pages": pages, "tokens": estimate}
-        if pages
-        else estimate
+        gettext("%(pages)s, %(tokens)s") % {"pages": pages, "tokens": tokens} if pages else tokens
     )
+
+
+def _tokens_in_words(document: Document) -> str:
+    if not document.characters:
+        # Scanned pages are pictures.
+        return gettext("without text")
+    tokens = about(tokens_of(document.characters))
+    words = ngettext("about %(tokens)s token", "about %(tokens)s tokens", tokens)
+    return words % {"tokens": figures.count(tokens)}
 
 
 def _pages_in_words(document: Document) -> str:

@@ -67,6 +67,11 @@ class Document(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["sha256", "kind"], name="document_unique")]
+        indexes = [
+            models.Index(
+                fields=["created_at"], name="document_unread", condition=models.Q(read_at=None)
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.sha256[:12]}"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 from django.db import IntegrityError, connection, transaction
@@ -25,6 +25,8 @@ from chat.models import (
     ArtifactVersion,
     Attachment,
     Conversation,
+    DocumentKind,
+    DocumentPage,
     Message,
     MockupVersion,
     Question,
@@ -42,8 +44,9 @@ from chat.runs.outcomes import EndingRows, OutcomeStep
 from chat.search.index import Entry, empty, parts_of, put, put_words, vector_of
 
 _decode = msgspec.json.Decoder(Result).decode
-# Bytes of a file that are searchable, from its beginning.
+# Bytes of a file, or characters of a document, that are searchable, from its beginning.
 FILE_BYTES = 1_000_000
+Parts: TypeAlias = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +61,11 @@ class Kind:
     within: Callable[[Sequence[int]], Q] = lambda rooms: Q(conversation__in=rooms)
 
 
-def entry_of(kind: str, record: Any) -> Entry:
+def entry_of(kind: str, record: Any, parts: Parts | None = None) -> Entry:
     known = KINDS[kind]
-    return Entry(
-        kind=kind, source=record.pk, parts=parts_of(known.text(record)), **known.place(record)
-    )
+    if parts is None:
+        parts = parts_of(known.text(record))
+    return Entry(kind=kind, source=record.pk, parts=parts, **known.place(record))
 
 
 def index(kind: str, *records: Any, are_known: bool = False) -> None:
@@ -82,10 +85,11 @@ def index_missing(kind: str, records: Sequence[Any]) -> None:
         index(kind, *lacking, are_known=True)
 
 
-def index_again(kind: str, record: Any) -> None:
-    """Indexes a record whose text has changed, in the transaction of the change."""
+def index_again(kind: str, record: Any, parts: Parts | None = None) -> None:
+    """Indexes a record whose text has changed, in the transaction of the change. ``parts`` are those of a long text,
+    made before (`parts_of`)."""
     SearchRow.objects.filter(kind=kind, source=record.pk).delete()
-    index(kind, record, are_known=True)
+    put([entry_of(kind, record, parts)], are_known=True)
 
 
 # --- the text of each kind ----------------------------------------------------------------------
@@ -109,7 +113,14 @@ def artifact_text(version: ArtifactVersion) -> str:
 
 
 def file_text(file: StoredFile) -> str:
-    """The file's name, and its content if it is a text; other bytes are not loaded."""
+    """The file's name, and its content if it is a document that was read, or a text; other bytes are not
+    loaded."""
+    kind = DocumentKind.of_media_type(file.media_type)
+    if kind is not None:
+        pages = DocumentPage.objects.filter(document__sha256=file.sha256, document__kind=kind)
+        texts = pages.order_by("number").values_list("name", "text")
+        if found := document_text(file.name, texts.iterator()):
+            return found
     if not file.media_type.startswith("text/"):
         return file.name
     try:
@@ -118,6 +129,17 @@ def file_text(file: StoredFile) -> str:
         # Until the index is rebuilt, the file is found by its name only.
         return file.name
     return f"{file.name}\n{body[:FILE_BYTES].decode(errors='replace')}"
+
+
+def document_text(name: str, pages: Iterable[tuple[str, str]]) -> str:
+    """What is searched in a file with these pages, each with its name; empty for a document without pages."""
+    texts, length = [], 0
+    for title, text in pages:
+        texts += filter(None, (title, text[: FILE_BYTES - length]))
+        length += len(text)
+        if length >= FILE_BYTES:
+            break
+    return "\n".join([name, *texts]) if length else ""
 
 
 def question_text(question: Question) -> str:

@@ -9,10 +9,10 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 from django.utils.translation import gettext_noop
 
 from chat.core.text import clean
+from chat.documents.readers.html import ReadablePage
 from chat.events import Citation
 from chat.tools.http import TEXT_TYPES, decoded, fetch, headers_of, type_of
 from chat.tools.kinds import CallFailed, CallOutput, CallRequest
-from chat.tools.web.readable import ReadablePage
 from chat.tools.web.reader import Unreadable, read_html
 from chat.tools.web.results import URL_CHARACTERS, part_of
 from chat.upstreams.configured import configured_client, picture_policy

@@ -12,9 +12,9 @@ import msgspec
 
 from chat.core.isolation.child import Refused
 from chat.core.isolation.parent import ChildKilled, Limits, read_in_child
-from chat.tools.web.readable import ReadablePage
+from chat.documents.readers.html import ReadablePage
 
-_READER = "chat.tools.web.readable:read_frames"
+_READER = "chat.documents.readers.html:read_frames"
 _MEGABYTE = 1024 * 1024
 # A page of five megabytes of short paragraphs takes most of this time and memory; others take a tenth.
 LIMITS = Limits(

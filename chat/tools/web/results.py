@@ -11,10 +11,10 @@ import msgspec
 import nh3
 
 from chat.core.text import clean
+from chat.documents.readers.html import ReadablePage
 from chat.events import Citation, Json, JsonObject
 from chat.models import SearchService
 from chat.rendering.safety import is_safe_link
-from chat.tools.web.readable import ReadablePage
 
 TITLE_CHARACTERS = 200
 EXTRACT_CHARACTERS = 1000

@@ -1,0 +1,23 @@
+"""What a reader is told, and what it gives: values for the pipe between it and the job."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """What to read the file as, and the limits of what it may contain."""
+
+    kind: str
+    most_pages: int
+    most_characters: int
+    # Of the members of an archive together, as the archive says.
+    most_unpacked_bytes: int
+
+
+class Page(Struct, frozen=True, kw_only=True):
+    """A page, slide or sheet, or all of a text without pages."""
+
+    text: str
+    # The name of the sheet or the title of the slide.
+    name: str = ""
