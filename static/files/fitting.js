@@ -46,7 +46,8 @@ on("click", "[data-let-read]", async button => {
   }
 });
 
-on("click", "[data-other-model]", () => document.querySelector("#choice [data-combobox] summary").click());
+// Afterwards: a click closes the menus that it is not in.
+on("click", "[data-other-model]", () => setTimeout(() => document.querySelector("#choice [data-combobox] summary").click()));
 
 on("change", "#id_choice", show);
 listen(FILES_CHANGED, show);
