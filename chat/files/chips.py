@@ -34,6 +34,7 @@ _ICONS: Mapping[str, str] = {
     DocumentKind.HTML: "globe",
     DocumentKind.MAIL: "mail",
 }
+_TABLES = ("text/csv", "text/tab-separated-values")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,8 @@ class Chip:
             return "volume-2"
         if self.document is None:
             return "file"
-        return _ICONS.get(self.document.kind, "file-text")
+        is_table = self.file.media_type in _TABLES
+        return "table" if is_table else _ICONS.get(self.document.kind, "file-text")
 
 
 def unsent_chips(user: User, place: str) -> list[Chip]:

@@ -1,5 +1,5 @@
 /* The dialog of an attached file: its text as the model gets it, and the choice of its pages. */
-import { isPlainClick, notify, on } from "../base/dom.js";
+import { announce, isPlainClick, notify, on } from "../base/dom.js";
 import { unreachable } from "../base/network.js";
 import { choose, read } from "./chips.js";
 
@@ -30,7 +30,9 @@ on("input", "[data-typed-pages]", field => {
   timer = setTimeout(async () => {
     const html = await read(`${opened.dataset.file}?${new URLSearchParams({ pages: field.value })}`).catch(() => null);
     const place = document.getElementById("attached-text");
-    if (html !== null && place && field.isConnected) place.innerHTML = html;
+    if (html === null || !place || !field.isConnected) return;
+    place.innerHTML = html;
+    announce(place.firstElementChild.textContent);
   }, TYPING_MS);
 });
 

@@ -163,13 +163,12 @@ PASTE_TEXT = """text => {
 }"""
 
 
-@pytest.mark.smoke
 def test_document_is_read_looked_into_and_sent(site: BrowserSite, tab: OpenTab) -> None:
     alice = open_room(site, tab, "It rises.")
     chip = alice.page.locator(".attaching .attachment")
 
     alice.page.locator("#attach-input").set_input_files([NOTES])
-    expect(chip).to_contain_text("about 8 tokens")
+    expect(chip).to_contain_text("about 7 tokens")
     chip.get_by_role("link").click()
     dialog = alice.page.locator("#attached-file")
     expect(dialog).to_contain_text("[File: notes.md]")
@@ -178,7 +177,7 @@ def test_document_is_read_looked_into_and_sent(site: BrowserSite, tab: OpenTab) 
     alice.page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     alice.reload()
-    expect(chip).to_contain_text("about 8 tokens")
+    expect(chip).to_contain_text("about 7 tokens")
     alice.write("What is the level?").shows("It rises.").until_ended()
 
     expect(chip).to_have_count(0)
