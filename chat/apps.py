@@ -15,18 +15,14 @@ class ChatConfig(AppConfig):
         from chat.artifacts.actions import STORE_ARTIFACTS, STORE_MOCKUPS
         from chat.artifacts.fetching import FETCH_FILES
         from chat.conversations.page_parts import use_cards, use_enqueue
-        from chat.documents import reading as document_reading
         from chat.documents.purge import PURGE_DOCUMENTS
-        from chat.exports.zip_job import make_zip
-        from chat.files.actions import STORE_OUTPUT_FILES
+        from chat.files.answer_files import STORE_OUTPUT_FILES
         from chat.files.purge import PURGE_FILES
-        from chat.imports import jobs as import_jobs
-        from chat.jobs.kinds import register_kind
+        from chat.files.unsent import PURGE_UNSENT
         from chat.jobs.worker import JOBS, PURGE_JOBS, READ_DOCUMENTS
         from chat.live.posts import use_respond
         from chat.message_queue.actions import enqueue
         from chat.message_queue.tasks import SEND_AFTER_ANSWER, SEND_LATE, SEND_QUEUED
-        from chat.models import JobKind
         from chat.organization.purge import PURGE
         from chat.presence.purge import PURGE_PRESENCE
         from chat.questions.asking import ASK_PEOPLE
@@ -61,16 +57,10 @@ class ChatConfig(AppConfig):
         for task in (
             *(FETCH_FILES, PURGE, JOBS, PURGE_JOBS, PURGE_FILES, FOLLOW_ENDED_RUNS, WRITE_TITLES),
             *(SEND_QUEUED, SEND_AFTER_ANSWER, SEND_LATE, PURGE_PRESENCE, RUN_CALLS, TEST_SERVERS),
-            *(PURGE_RECORDINGS, PURGE_DOCUMENTS, *READ_DOCUMENTS),
+            *(PURGE_RECORDINGS, PURGE_DOCUMENTS, *READ_DOCUMENTS, PURGE_UNSENT),
         ):
             register_periodic_task(task)
-        register_kind(JobKind.EXPORT, make_zip)
-        register_kind(JobKind.CHECK, import_jobs.check)
-        register_kind(JobKind.IMPORT, import_jobs.run_import)
-        register_kind(JobKind.UNDO, import_jobs.run_undo)
-        register_kind(
-            JobKind.READ, document_reading.read_document, on_failure=document_reading.refuse
-        )
+        _register_job_kinds()
         _register_tools_and_files()
         use_cards(cards_by_run)
         use_enqueue(enqueue)
@@ -84,6 +74,20 @@ class ChatConfig(AppConfig):
         _register_live_channels()
         _register_inbox_sources()
         use_sprite(lambda: static("icons.svg"))
+
+
+def _register_job_kinds() -> None:
+    from chat.documents import reading as document_reading
+    from chat.exports.zip_job import make_zip
+    from chat.imports import jobs as import_jobs
+    from chat.jobs.kinds import register_kind
+    from chat.models import JobKind
+
+    register_kind(JobKind.EXPORT, make_zip)
+    register_kind(JobKind.CHECK, import_jobs.check)
+    register_kind(JobKind.IMPORT, import_jobs.run_import)
+    register_kind(JobKind.UNDO, import_jobs.run_undo)
+    register_kind(JobKind.READ, document_reading.read_document, on_failure=document_reading.refuse)
 
 
 def _register_tools_and_files() -> None:

@@ -445,8 +445,11 @@ FORMAT_MODULE_PATH = "project.formats"
 
 # Size of a form; larger bodies are refused before they are read.
 MAX_BODY_BYTES = int(env.number("MAX_BODY_BYTES", 2 * 1024 * 1024))
-# Size of a message with its pictures, at the addresses that accept pictures.
+# Size of a file that is attached, of those that are added to a project at once, and of a message of the
+# API with its pictures.
 MAX_UPLOAD_BYTES = int(env.number("MAX_UPLOAD_BYTES", 20 * 1024 * 1024))
+# Files of a message, whatever they are.
+FILES_PER_MESSAGE = int(env.number("FILES_PER_MESSAGE", 20, at_least=1))
 # Size of a picture, pictures per message, and decoded pixels of a picture.
 PICTURE_BYTES = int(env.number("PICTURE_BYTES", 5 * 1024 * 1024))
 PICTURES_PER_MESSAGE = int(env.number("PICTURES_PER_MESSAGE", 8))

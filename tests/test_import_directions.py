@@ -44,14 +44,17 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "servers": ("demo.models",),
     "accounts": ("servers.actions", "tools.demo", "tools.sign_in.ending"),
     "artifacts": ("search.sources",),
-    "files": ("artifacts.actions", "artifacts.file_rows", "search.sources"),
+    "files": (
+        *("artifacts.actions", "artifacts.file_rows", "search.sources"),
+        *("documents.actions", "documents.kinds", "documents.pages", "documents.texts"),
+    ),
     "presence": (),
     "unread": (),
     "drafts": (),
     "mentions": ("search.tokens",),
     "prompts": (),
     "conversations": (
-        *("files.actions", "files.file_counts", "search.sources", "unread.marks"),
+        *("files.actions", "files.chips", "files.file_counts", "search.sources", "unread.marks"),
         *("mentions.records", "mentions.marks"),
     ),
     "message_queue": (
@@ -70,6 +73,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "projects": (
         *("conversations.actions", "conversations.choice_form", "files.actions", "files.storage"),
         *("organization.change_responses", "organization.lines", "organization.undo"),
+        "documents.actions",
     ),
     "participants": ("conversations.actions", "conversations.page", "search.tokens"),
     "run_details": (),

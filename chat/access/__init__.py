@@ -49,10 +49,15 @@ from chat.access.conversations import (
     writers_of,
 )
 from chat.access.files import (
+    NEW,
+    NEW_IN_PROJECT,
     conversations_with,
+    get_draft_place,
     get_file,
     get_shared_file,
+    get_unsent_file,
     shared_files,
+    unsent_files,
 )
 from chat.access.jobs import (
     get_exported_file,
@@ -150,6 +155,8 @@ from chat.access.tools import is_usable_by, listed_tools, may_use_tool, sees_lis
 __all__ = [
     "IS_SHARED_WITH_PROJECT",
     "IS_SHARED_WITH_TEAM",
+    "NEW",
+    "NEW_IN_PROJECT",
     "NOT_HERE",
     "ONLY_MANAGERS",
     "REASON_LASTS",
@@ -170,6 +177,7 @@ __all__ = [
     "get_conversation",
     "get_conversation_to_fork",
     "get_conversation_to_open",
+    "get_draft_place",
     "get_editable_prompt",
     "get_exported_file",
     "get_file",
@@ -210,6 +218,7 @@ __all__ = [
     "get_tool_to_change",
     "get_trashed_conversation",
     "get_unmanaged_conversation",
+    "get_unsent_file",
     "get_upstream",
     "get_usable_upstream",
     "guest_memberships_of",
@@ -263,6 +272,7 @@ __all__ = [
     "tool_accounts",
     "trashed_conversations",
     "unmanaged_conversations",
+    "unsent_files",
     "usable_tokens",
     "usable_tools",
     "usable_upstreams",

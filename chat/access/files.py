@@ -1,27 +1,35 @@
-"""Files of conversations, and those that projects share."""
+"""Files of conversations, those that projects share, and those that people haven't sent yet."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import Http404
 
 from chat.access.conversations import get_conversation, visible_conversations
 from chat.access.not_here import NOT_HERE
 from chat.access.projects import get_project, visible_projects
-from chat.models import Attachment, Conversation, StoredFile, User
+from chat.core.text import as_uuid
+from chat.models import Attachment, Conversation, Project, StoredFile, UnsentFile, User
+
+# The place of a message in a new conversation, and the beginning of that of one in a project.
+NEW = "new"
+NEW_IN_PROJECT = "new-"
 
 
 def get_file(user: User, public_id: UUID) -> StoredFile:
     """A file of a conversation that the user may see, or a shared one: of a project that they may
-    read, or sent in a conversation that they may see. Any other file belongs to nobody."""
+    read, or sent in a conversation that they may see; or one that they have uploaded and not sent yet.
+    Any other file belongs to nobody."""
     file = StoredFile.objects.filter(public_id=public_id).select_related("conversation").first()
     if file is None:
         raise Http404(NOT_HERE)
     if file.conversation is not None:
         file.conversation = get_conversation(user, file.conversation.public_id)
-    elif not (_shares(user, file) or conversations_with(user, file).exists()):
+    elif not (
+        _shares(user, file) or _is_unsent(user, file) or conversations_with(user, file).exists()
+    ):
         raise Http404(NOT_HERE)
     return file
 
@@ -30,6 +38,15 @@ def _shares(user: User, file: StoredFile) -> bool:
     return file.project_id is not None and (
         visible_projects(user).filter(pk=file.project_id).exists()
     )
+
+
+def _is_unsent(user: User, file: StoredFile) -> bool:
+    return UnsentFile.objects.filter(_is_own(user), user=user, file=file).exists()
+
+
+def _is_own(user: User) -> Q:
+    """A file of a draft that its author has uploaded for it."""
+    return Q(file__project__isnull=True, file__created_by=user)
 
 
 def conversations_with(user: User, file: StoredFile) -> QuerySet[Conversation]:
@@ -51,3 +68,32 @@ def get_shared_file(user: User, public_id: UUID, *, for_write: bool = False) -> 
         raise Http404(NOT_HERE)
     file.project = get_project(user, file.project.public_id, for_write=for_write)
     return file
+
+
+def get_draft_place(user: User, place: str) -> Project | None:
+    """Checks that the user may write a message at this place (`UnsentFile.place`), and returns the project whose files it
+    may have, if there is one. Raises as ``get_conversation`` and ``get_project`` do."""
+    if place == NEW:
+        return None
+    public_id = as_uuid(place.removeprefix(NEW_IN_PROJECT))
+    if public_id is None:
+        raise Http404(NOT_HERE)
+    if place.startswith(NEW_IN_PROJECT):
+        return get_project(user, public_id, for_write=True)
+    return get_conversation(user, public_id, for_write=True).project
+
+
+def get_unsent_file(user: User, place: str, public_id: UUID) -> UnsentFile:
+    """A file of the user's message at this place, by the id of the file."""
+    row = unsent_files(user, place).filter(file__public_id=public_id).first()
+    if row is None:
+        raise Http404(NOT_HERE)
+    return row
+
+
+def unsent_files(user: User, place: str) -> QuerySet[UnsentFile]:
+    """The files of the user's message at this place, in their order: their own, and those of projects that they
+    may read."""
+    shared = Q(file__project__in=visible_projects(user).values("pk"))
+    rows = UnsentFile.objects.filter(_is_own(user) | shared, user=user, place=place)
+    return rows.select_related("file").order_by("pk")

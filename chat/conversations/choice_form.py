@@ -13,10 +13,10 @@ from django.utils.translation import gettext, gettext_lazy
 from chat.conversations.actions.messages import ModelChoice
 from chat.conversations.parameter_groups import ParameterGroups, grouped
 from chat.dialects import DIALECTS
-from chat.dialects.base import Image
+from chat.dialects.base import Audio, Image
 from chat.dialects.parameters import Parameter
 from chat.models import Conversation, Project, Upstream
-from chat.models.upstream import inputs_of
+from chat.models.upstream import context_tokens_of, inputs_of
 from chat.web import parameter_fields
 from chat.web.forms import Sentences, WordsField
 from chat.web.parameter_fields import FieldStyle
@@ -49,11 +49,14 @@ _INPUTS = {
 
 class ModelSelect(forms.Select):
     """A select whose options have their server's data for the page's scripts: its dialect, for the
-    parameters, whether it takes pictures, and whether it is a demo or can't be used."""
+    parameters, whether it takes pictures, sounds and tools, how much its model can read, and whether it is a demo or
+    can't be used."""
 
     upstreams: Mapping[str, Upstream] = {}
     # A model's inputs besides text, in words, by the value of its option.
     inputs: Callable[[], Mapping[str, str]] = staticmethod(dict)
+    # Tokens that a model can read, by the value of its option, where the server says so.
+    context_tokens: Callable[[], Mapping[str, int]] = staticmethod(dict)
     unavailable = ""
 
     def create_option(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -64,8 +67,16 @@ class ModelSelect(forms.Select):
         if inputs := self.inputs().get(str(option["value"])):
             attributes["data-hint"] = inputs
         attributes["data-dialect"] = upstream.dialect if upstream else ""
-        if upstream and Image not in DIALECTS[upstream.dialect].takes_parts:
-            attributes["data-images"] = "no"
+        if tokens := self.context_tokens().get(str(option["value"])):
+            attributes["data-context"] = str(tokens)
+        if upstream:
+            dialect = DIALECTS[upstream.dialect]
+            takes = {
+                "images": Image in dialect.takes_parts,
+                "audio": Audio in dialect.takes_parts,
+                "tools": dialect.takes_tools,
+            }
+            attributes |= {f"data-{name}": "no" for name, is_taken in takes.items() if not is_taken}
         if upstream and upstream.is_demo:
             attributes["data-demo"] = True
         if self.unavailable and option["value"] == self.unavailable:
@@ -141,6 +152,7 @@ class ChoiceForm(Sentences):
         select.choices = self._groups
         select.upstreams = {each.public_id.hex: each for each in self.upstreams}
         select.inputs = cache(self._inputs)
+        select.context_tokens = cache(self._context_tokens)
         if self.unavailable and remembered:
             select.unavailable = choice_value(remembered.upstream, remembered.model)
         self.chosen = (
@@ -202,6 +214,14 @@ class ChoiceForm(Sentences):
             for upstream in self.upstreams
             for entry in upstream.chat_models
             if (inputs := inputs_of(entry))
+        }
+
+    def _context_tokens(self) -> dict[str, int]:
+        return {
+            choice_value(upstream, entry["id"]): tokens
+            for upstream in self.upstreams
+            for entry in upstream.chat_models
+            if (tokens := context_tokens_of(entry))
         }
 
     def _options(self, upstream: Upstream) -> list[tuple[str, str]]:

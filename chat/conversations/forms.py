@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from django import forms
 from django.db.models import QuerySet
@@ -13,10 +14,11 @@ from django.utils.translation import gettext_lazy
 
 from chat.conversations.actions.messages import TEXT_LIMIT
 from chat.conversations.choice_form import ChoiceForm, ToolsField
+from chat.core.text import as_uuid
+from chat.files.actions import ChosenUnsent
 from chat.models import (
     Conversation,
     Project,
-    StoredFile,
     Team,
     Tool,
     Upstream,
@@ -25,7 +27,6 @@ from chat.models import (
 )
 from chat.web.forms import Sentences, WordsField
 
-NO_SUCH_FILE = gettext_lazy("A selected file is no longer in the project. Reload the page.")
 RELOAD = gettext_lazy("Reload the page and try again.")
 
 
@@ -51,41 +52,30 @@ class WordsForm(KeyForm):
     )
 
 
-class FilesField(forms.ModelMultipleChoiceField):
-    """Files that the project shares, by the ids that the page has for them."""
+class FilesField(forms.Field):
+    """Files of the message, by the ids that the page has for them (`ChosenUnsent`)."""
 
-    default_error_messages = {
-        "invalid_choice": NO_SUCH_FILE,
-        "invalid_pk_value": NO_SUCH_FILE,
-        "invalid_list": NO_SUCH_FILE,
-    }
+    widget = forms.MultipleHiddenInput
 
     def __init__(self) -> None:
-        nothing = StoredFile.objects.none()
-        super().__init__(nothing, to_field_name="public_id", required=False)
+        super().__init__(required=False)
 
-    def clean(self, value: Any) -> Any:
-        """Most messages have none, for which Django would make a query."""
-        return super().clean(value) if value else ()
+    def clean(self, value: Any) -> list[UUID]:
+        ids = [as_uuid(each) for each in value or ()]
+        if None in ids:
+            raise forms.ValidationError(RELOAD)
+        return list(dict.fromkeys(each for each in ids if each is not None))
 
 
 class SendForm(ChoiceForm, WordsForm):
-    """A message in a conversation, below the answer ``parent``, with some of the ``shared`` files."""
+    """A message in a conversation, below the answer ``parent``, with files of its author's draft."""
 
     parent = forms.UUIDField(required=False)
-    project_files = FilesField()
+    files = FilesField()
 
-    def __init__(
-        self,
-        data: Mapping[str, Any] | None = None,
-        *,
-        upstreams: Iterable[Upstream],
-        remembered: Conversation | None = None,
-        shared: QuerySet[StoredFile] | None = None,
-    ) -> None:
-        super().__init__(data, upstreams=upstreams, remembered=remembered)
-        if shared is not None:
-            self.fields["project_files"].queryset = shared
+    def files_at(self, place: str) -> list[ChosenUnsent]:
+        """The files of a valid form, which was written at this place."""
+        return [ChosenUnsent(place=place, public_id=each) for each in self.cleaned_data["files"]]
 
 
 # The readers that a conversation in a project may have.
@@ -130,9 +120,8 @@ class StartForm(SendForm):
         without_team: Promise,
         remembered: Conversation | None = None,
         project: Project | None = None,
-        shared: QuerySet[StoredFile] | None = None,
     ) -> None:
-        super().__init__(data, upstreams=upstreams, remembered=remembered, shared=shared)
+        super().__init__(data, upstreams=upstreams, remembered=remembered)
         self.fields["team"].queryset = teams
         self.fields["tools"].queryset = Tool.objects.filter(team__in=teams)
         if project is not None:

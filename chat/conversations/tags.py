@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID
 
 from django import template
-from django.conf import settings
 from django.template import Context
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -18,15 +17,12 @@ from django.utils.translation import get_language
 
 from chat.conversations.listing import ConversationLine, listing_context
 from chat.conversations.project_lines import folds_of
-from chat.files.file_counts import (
-    attachments_by_message,
-    count_files,
-    files_by_answer,
-    once,
-)
+from chat.files import actions as file_actions
+from chat.files.chips import Chip, chips_by_message, shared_chips, unsent_chips
+from chat.files.file_counts import count_files, files_by_answer, once
 from chat.mentions.marks import mark_mentions
 from chat.mentions.records import names_by_message
-from chat.models import Attachment, Conversation, Message, User, Visibility
+from chat.models import Conversation, Message, StoredFile, User, Visibility
 from chat.rendering.components import safe
 from chat.rendering.markdown import plain, render
 
@@ -42,10 +38,20 @@ def files_of(conversation: Conversation, answer: Message) -> int:
 
 
 @register.simple_tag
-def attachments_of(conversation: Conversation, message: Message) -> list[Attachment]:
+def attachments_of(conversation: Conversation, message: Message) -> list[Chip]:
     if not files_in(conversation):
         return []
-    return once(conversation, attachments_by_message).get(message.pk, [])
+    return once(conversation, chips_by_message).get(message.pk, [])
+
+
+@register.simple_tag(takes_context=True)
+def unsent_files(context: Context, place: str) -> list[Chip]:
+    return unsent_chips(context["user"], place)
+
+
+@register.simple_tag
+def shared_files(files: Iterable[StoredFile]) -> list[Chip]:
+    return shared_chips(files)
 
 
 @register.simple_tag
@@ -54,13 +60,8 @@ def files_in(conversation: Conversation) -> int:
 
 
 @register.simple_tag
-def picture_limits() -> dict[str, int]:
-    """The upload limits of a message; part of the body is reserved for the text."""
-    return {
-        "count": settings.PICTURES_PER_MESSAGE,
-        "bytes": settings.PICTURE_BYTES,
-        "total": settings.MAX_UPLOAD_BYTES - settings.MAX_BODY_BYTES,
-    }
+def upload_limits() -> Mapping[str, Any]:
+    return file_actions.upload_limits()
 
 
 @register.inclusion_tag("conversations/_sidebar_list.html", takes_context=True)

@@ -44,6 +44,10 @@ class Overtaken(ActionRefused):
     """Another message has taken the place that this one was written for."""
 
 
+class FilesTaken(ActionRefused):
+    """A file of the message has been sent, or removed, since the page showed it."""
+
+
 class StorageFull(ActionRefused):
     """The disk or the database has no room."""
 

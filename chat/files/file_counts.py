@@ -22,22 +22,9 @@ def files_by_answer(conversation: Conversation) -> Mapping[int, int]:
     return dict(rows.values_list("run__message_id").annotate(count=Count("pk")))
 
 
-def attachments_by_message(conversation: Conversation) -> Mapping[int, list[Attachment]]:
-    """The pictures of people's messages, without their bytes."""
-    rows = (
-        Attachment.objects.filter(message__conversation=conversation)
-        .select_related("file")
-        .order_by("message_id", "position")
-    )
-    found: dict[int, list[Attachment]] = {}
-    for row in rows:
-        found.setdefault(row.message_id, []).append(row)
-    return found
-
-
 def count_files(conversation: Conversation) -> int:
     """How many objects the conversation's page of files shows, in one query. An edited message
-    keeps its pictures, and they count once."""
+    keeps its files, and they count once."""
     return sum(_counts.all(room=conversation.pk))
 
 

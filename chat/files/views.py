@@ -17,12 +17,17 @@ from django.views.decorators.http import require_safe
 from chat import access
 from chat.artifacts.file_rows import ListedFile, listed_file, title_of
 from chat.core.pictures import read_picture
+from chat.documents.actions import document_of, documents_of
+from chat.documents.texts import facts, text_of
+from chat.files.chips import Chip, chip_of
 from chat.models import (
     AnswerFile,
     Artifact,
     ArtifactVersion,
     Attachment,
     Conversation,
+    Document,
+    DocumentKind,
     Message,
     Mockup,
     MockupFile,
@@ -39,7 +44,6 @@ from chat.web.responses import beside_room
 
 # The list shows this many files, the newest; the pages of the answers show all.
 MOST_LISTED = 200
-PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +80,7 @@ class MessageFile:
     """A stored file with the message that it came with. ``label`` describes it, also for screen
     readers."""
 
-    file: StoredFile
+    chip: Chip
     message: Message
     label: str
     size: str
@@ -84,13 +88,8 @@ class MessageFile:
     by: User | None = field(default=None)
 
     @property
-    def is_picture(self) -> bool:
-        return self.file.media_type in PICTURES
-
-    @property
-    def is_sound(self) -> bool:
-        """True if its media type says so; no bytes are read for a list."""
-        return self.file.media_type.startswith("audio/")
+    def file(self) -> StoredFile:
+        return self.chip.file
 
 
 def artifacts_of(conversation: Conversation) -> list[ListedArtifact]:
@@ -159,7 +158,7 @@ def brought_in(conversation: Conversation) -> list[MessageFile]:
     )
     return [
         MessageFile(
-            file=row.file,
+            chip=Chip(file=row.file),
             message=row.run.message,
             label=row.file.name,
             size=size(row.file.size_bytes),
@@ -176,15 +175,17 @@ def attached_in(conversation: Conversation) -> list[MessageFile]:
         .select_related("file", "message__author")
         .order_by("-pk")
     )
+    newest = _once(rows)[:MOST_LISTED]
+    documents = documents_of(row.file for row in newest)
     return [
         MessageFile(
-            file=row.file,
+            chip=chip_of(row, documents.get(row.file_id)),
             message=row.message,
             label=name_of(row.file.name),
             size=size(row.file.size_bytes),
             by=row.message.author,
         )
-        for row in _once(rows)[:MOST_LISTED]
+        for row in newest
     ]
 
 
@@ -252,7 +253,8 @@ def file_source(request: HttpRequest, public_id: UUID) -> HttpResponse:
     if room is None:
         raise Http404(access.NOT_HERE)
     body = stored.body
-    text = read_text(body)
+    document = document_of(stored)
+    text = _text_of(stored, document, body)
     return _page(
         request,
         "file",
@@ -260,11 +262,19 @@ def file_source(request: HttpRequest, public_id: UUID) -> HttpResponse:
         file=stored,
         name=name_of(stored.name) or gettext("Untitled"),
         media_type=name_of(stored.media_type),
+        document_facts=facts(document) if document else "",
         is_text=text is not None,
         is_picture=may_be_shown(read_picture(body)),
         is_sound=sound_of(body[:BEGINNING]) is not None,
         **code_of(text or "", language_of(stored.name, stored.media_type)),
     )
+
+
+def _text_of(stored: StoredFile, document: Document | None, body: bytes) -> str | None:
+    """A text as it is, and of any other document what the model gets of it."""
+    if document is None or document.kind == DocumentKind.TEXT:
+        return read_text(body)
+    return text_of(document, stored.name) if document.is_readable else None
 
 
 def _page(

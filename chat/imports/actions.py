@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, TypeAlias
 
 import msgspec
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.translation import gettext
@@ -18,7 +19,7 @@ from chat.conversations.actions.messages import choose_path
 from chat.core import notify
 from chat.core.errors import ActionRefused, is_database_unavailable, is_storage_full
 from chat.core.text import one_line
-from chat.files.actions import NewFile, check_file_size, new_file
+from chat.files.actions import NewFile, check_file_size, new_picture
 from chat.imports.archive import shown
 from chat.imports.budget import Budget
 from chat.imports.conversations import Conversation as Imported
@@ -285,8 +286,8 @@ def _new_file(file: SentFile, contents: Mapping[str, bytes]) -> NewFile | None:
     or too large."""
     name = file_name(file.name)
     if file.too_large:
-        check_file_size(name, None)
-    return new_file(name, contents[file.digest]) if file.digest else None
+        check_file_size(name, None, settings.PICTURE_BYTES)
+    return new_picture(name, contents[file.digest]) if file.digest else None
 
 
 # --- writing --------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from chat.conversations.actions.messages import ModelChoice, check_text
 from chat.conversations.page import SAID_OTHERWISE
 from chat.core import notify
 from chat.core.errors import ActionRefused, KeyReused, QueueFull, storage_errors
-from chat.files.actions import AttachedFile, keep_for_later, written
+from chat.files.actions import AttachedFile, keep, written
 from chat.message_queue.reading import end_below, is_on_hold
 from chat.message_queue.sending import send_due_in
 from chat.models import (
@@ -76,10 +76,12 @@ def enqueue(
             system_prompt=choice.system_prompt,
             idempotency_key=idempotency_key,
         )
-        files = keep_for_later(conversation, user, stored)
+        files = keep(conversation, user, stored)
         QueuedFile.objects.bulk_create(
-            QueuedFile(queued=queued, file=file, position=position)
-            for position, file in enumerate(files)
+            QueuedFile(
+                queued=queued, file=each.file, pages=each.pages, use=each.use, position=position
+            )
+            for position, each in enumerate(files)
         )
         _tell(conversation)
     _send_due(conversation)

@@ -135,7 +135,7 @@ def _sent(room: Conversation, queued: QueuedMessage) -> Run:
         text=queued.text,
         choice=_choice_of(queued),
         idempotency_key=queued.idempotency_key,
-        attachments=[each.file for each in queued.files.select_related("file")],
+        attachments=list(queued.files.select_related("file")),
     )
 
 

@@ -71,12 +71,13 @@ class Migration(migrations.Migration):
                 ('use', models.CharField(choices=[('content', 'Sent with the message'), ('tools', 'Read by the model with tools')], db_default='content', default='content', max_length=10)),
                 ('place', models.CharField(max_length=40)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
-                ('file', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='unsent', to='chat.storedfile')),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='unsent_files', to=settings.AUTH_USER_MODEL)),
+                ('file', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='unsent', to='chat.storedfile')),
+                ('user', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='unsent_files', to=settings.AUTH_USER_MODEL)),
             ],
             options={
                 'ordering': ['pk'],
                 'indexes': [models.Index(fields=['created_at'], name='unsent_file_age')],
+                'constraints': [models.UniqueConstraint(fields=('user', 'place', 'file'), name='unsent_file_unique')],
             },
         ),
     ]

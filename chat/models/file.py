@@ -51,6 +51,16 @@ class StoredFileManager(models.Manager["StoredFile"]):
                 created_at=created_at or timezone.now(),
             )
 
+    def unused(self) -> models.QuerySet[StoredFile]:
+        """Files of no conversation and no project that no message has: their message was never sent, or erased."""
+        return self.filter(
+            conversation__isnull=True,
+            project__isnull=True,
+            attachments__isnull=True,
+            queued__isnull=True,
+            unsent__isnull=True,
+        )
+
 
 class StoredFile(models.Model):
     """A file that a user sent or an upstream made. Its bytes are never trusted, and one view serves
@@ -131,19 +141,27 @@ class Attachment(ChosenContent):
 
 
 class UnsentFile(ChosenContent):
-    """A file that a person has added to a message and not sent yet. It belongs to the draft in one place; sent, it becomes
-    an attachment, and this row goes."""
+    """A file that a person has added to a message and not sent yet: one that was uploaded for it, which has no conversation
+    until then, or one of the project. It belongs to the draft in one place; sent, it becomes an attachment, and this
+    row goes."""
 
     user = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="unsent_files"
+        # The constraint's index does this, too.
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        db_index=False,
+        related_name="unsent_files",
     )
-    file = models.OneToOneField(StoredFile, on_delete=models.CASCADE, related_name="unsent")
-    # As in `Draft`: the id of the conversation, or "new".
+    file = models.ForeignKey(StoredFile, on_delete=models.CASCADE, related_name="unsent")
+    # The id of the conversation, "new", or "new-" and the id of a project.
     place = models.CharField(max_length=40)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
         ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["user", "place", "file"], name="unsent_file_unique")
+        ]
         indexes = [models.Index(fields=["created_at"], name="unsent_file_age")]
 
     def __str__(self) -> str:

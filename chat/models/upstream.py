@@ -76,6 +76,21 @@ def inputs_of(entry: Mapping[str, Any]) -> list[str]:
     return [name for name in ("image", "audio", "video", "file") if name in names]
 
 
+# Members with which servers say how many tokens a model can read: LM Studio and Mistral, OpenRouter, vLLM, Groq,
+# Anthropic, Google.
+_CONTEXT_MEMBERS = (
+    *("max_context_length", "context_length", "max_model_len", "context_window"),
+    *("max_input_tokens", "inputTokenLimit"),
+)
+
+
+def context_tokens_of(entry: Mapping[str, Any]) -> int | None:
+    """How many tokens a model can read, if the server says so."""
+    detail = _detail_of(entry)
+    found = (detail.get(member) for member in _CONTEXT_MEMBERS)
+    return next((each for each in found if type(each) is int and each > 0), None)
+
+
 class Upstream(models.Model):
     """Base URL, encrypted key, dialect, models and limits. Only administrators change it."""
 

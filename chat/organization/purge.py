@@ -83,15 +83,10 @@ def erase_one() -> bool:
                 target=str(conversation.public_id),
             )
         conversation.delete()
-        _erase_unsent_files()
+        # Files that projects shared and removed are kept for the messages that have them.
+        StoredFile.objects.unused().delete()
     logger.info("conversation.erased conversation=%s", conversation.public_id)
     return True
-
-
-def _erase_unsent_files() -> None:
-    """Files that projects shared and removed are kept for the messages that have them."""
-    loose = StoredFile.objects.filter(conversation__isnull=True, project__isnull=True)
-    loose.filter(attachments__isnull=True).delete()
 
 
 def _is_chosen(conversation: Conversation) -> bool:

@@ -9,6 +9,7 @@ from django.utils.translation import gettext, ngettext
 
 from chat import access
 from chat.core.errors import ActionRefused, storage_errors
+from chat.documents.actions import request_reading
 from chat.files.actions import NewFile
 from chat.files.storage import check_storage
 from chat.models import Attachment, AuditEvent, FileContent, Project, StoredFile, User
@@ -47,6 +48,7 @@ def add_file(user: User, project: Project, new: NewFile) -> StoredFile:
             content=content,
             by=user,
         )
+        request_reading(user, file)
         _record(user, "project.file_added", project, file)
     return file
 

@@ -20,7 +20,7 @@ from chat.core.errors import ActionRefused, storage_errors
 from chat.dialects import DIALECTS
 from chat.dialects.parameters import Parameter, read_parameters
 from chat.events import Json
-from chat.files.actions import NewFile, check_file_count, new_file
+from chat.files.actions import NewFile, check_file_counts, new_picture
 from chat.models import AccessToken, Project, Question, QuestionKind, Run, Team, Tool
 from chat.public_api.catalogue import Chosen, find_model
 from chat.public_api.errors import invalid, no_such_run, of_refusal
@@ -300,8 +300,9 @@ def _tools(token: AccessToken, integrations: Sequence[Json] | None) -> _Tools:
 
 def _files(bodies: Sequence[bytes]) -> list[NewFile]:
     try:
-        check_file_count(len(bodies))
-        return [new_file(f"picture-{n}", body) for n, body in enumerate(bodies, start=1)]
+        found = [new_picture(f"picture-{n}", body) for n, body in enumerate(bodies, start=1)]
+        check_file_counts([each.media_type for each in found])
+        return found
     except ActionRefused as refusal:
         raise invalid(str(refusal), param="input", code="invalid_image") from None
 

@@ -129,7 +129,7 @@ _MEDIA = {
 
 
 class _Medium:
-    """One medium. `chat.files.actions` assembles its file."""
+    """One medium. `chat.files.answer_files` assembles its file."""
 
     def __init__(self) -> None:
         self.media_type = self.picture = self.url = self.state = ""

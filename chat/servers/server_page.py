@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 
 from chat.dialects import DIALECTS
 from chat.models import Run, RunStatus, SeenEvent, Upstream
-from chat.models.upstream import is_chat_model, is_offered
+from chat.models.upstream import context_tokens_of, is_chat_model, is_offered
 from chat.servers.actions.servers import Load, loads
 
 # Statuses of a run that say that something is wrong with the server or on the way to it.
@@ -165,16 +165,12 @@ def matching_models(upstream: Upstream, query: str) -> list[ModelLine]:
     ]
 
 
-# Servers have several names for the same fact.
-_CONTEXT_NAMES = ("max_context_length", "context_length", "max_model_len", "context_window")
-
-
 def _facts(detail: object) -> list[str]:
     """The size, the format and the context of a model, as far as its server tells them."""
     if not isinstance(detail, dict):
         return []
     size = detail.get("size_bytes")
-    context = next((detail[name] for name in _CONTEXT_NAMES if _is_count(detail.get(name))), None)
+    context = context_tokens_of({"detail": detail})
     texts = [detail.get("params_string"), _quantization(detail.get("quantization"))]
     facts = [text[:40] for text in texts if isinstance(text, str) and text]
     if _is_count(size):

@@ -6,6 +6,7 @@ export const ROOM_CHANGED = "room:changed";  // {revision}, or {} if nobody know
 export const ROOM_SHOWN = "room:shown";  // {}: turns or their surroundings were swapped in
 export const ROOM_GONE = "room:gone";  // {reason}: "signed-out", "deleted", "expired" or "access"
 export const ROOM_ACCEPTED = "room:accepted";  // never dispatched: HX-Trigger of a form that the server has accepted
+export const FILES_CHANGED = "files:changed";  // {}: files of the message that is being written were added, read or removed
 export const ANSWER_STARTED = "answer:started";  // {run}: a queued answer has begun
 export const ANSWER_ENDED = "answer:ended";  // {run}: its live answer has ended
 export const INBOX_CHANGED = "inbox:changed";  // {count, version, news}: what waits for this person (chat/inbox/channel.py)

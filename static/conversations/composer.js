@@ -1,7 +1,6 @@
 /* Fields for messages: they grow, Enter sends, drafts are kept. */
 import { isComposing, isPlainClick, listen, ofTab, on, onSwapped } from "../base/dom.js";
 import { AFTER_REQUEST, BEFORE_REQUEST, CONFIG_REQUEST, FINALLY_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
-import { keepPictures } from "../files/kept_pictures.js";
 
 const DRAFT = "textarea[data-draft]";
 const CONFLICT = 409;
@@ -35,7 +34,6 @@ function forgetShown(field) {
   if (!key || key !== shown) return;
   if (ofTab.get(keyOf(field)) === text) ofTab.set(keyOf(field), null);
   ofTab.set(sentKeyOf(field), null);
-  keepPictures(field.dataset.draft, []);
 }
 
 // With its key the same text counts once, also where a later form of this page has brought another key.

@@ -1,169 +1,180 @@
-/* Pictures of a message: picked, pasted, dropped, or of the project; shown before they are sent. */
-import { announce, element, listen, ofTab, on, showIf } from "../base/dom.js";
-import { AFTER_REQUEST, AFTER_SWAP, CONFIG_REQUEST, ROOM_ACCEPTED } from "../base/events.js";
-import { gettext, interpolate, megabytes, ngettext } from "../base/i18n.js";
-import { chosenModel } from "../conversations/model_choice.js";
-import { keepPictures, keptPictures } from "./kept_pictures.js";
+/* Files of a message: picked, pasted, dropped. They are uploaded at once, and sent by their ids. */
+import { announce, listen, on, onSwapped, showIf } from "../base/dom.js";
+import { AFTER_REQUEST, CONFIG_REQUEST, FILES_CHANGED, ROOM_ACCEPTED } from "../base/events.js";
+import { gettext, interpolate, megabytes, ngettext, percent } from "../base/i18n.js";
+import { keep } from "../conversations/composer.js";
+import { changed, chips, composer, drop, list, put, say } from "./chips.js";
+import { upload } from "./uploads.js";
+import "./attached_file.js";
+import "./fitting.js";
 
-const composer = () => document.getElementById("composer");
-const input = () => document.getElementById("pictures");
-const draft = () => composer().querySelector("[data-draft]").dataset.draft;
-const shared = () => [...document.querySelectorAll("#composer [name=project_files]:checked")];
-let chosen = [];
-const sent = new WeakMap();  // request → its pictures
-const say = text => { document.getElementById("attach-note").textContent = text; };
+const IMAGES = ["image/png", "image/jpeg", "image/webp", "image/gif"];
+// Longer texts that are pasted become a file, as elsewhere: they are read, not edited.
+const LONG_PASTE = 4000;
+const field = () => document.getElementById("text");
+const input = () => document.getElementById("attach-input");
+const idsOf = place => [...place.querySelectorAll("[name=files]")].map(({ value }) => value);
+const sent = new WeakMap();  // request → the ids of its files
 
-/* --- the list, and the field that is posted: always the same files --- */
-function set(files) {
-  chosen = files;
-  const transfer = new DataTransfer();
-  for (const file of files) transfer.items.add(file);
-  input().files = transfer.files;
-  keepPictures(draft(), files);
-  show();
-}
-
-function show() {
-  const pictures = [...shared().map(sharedPreview), ...chosen.map(preview)];
-  composer().querySelector(".attaching").replaceChildren(...pictures);
-  ofTab.set(sharedKey(), shared().map(({ value }) => value).join(" ") || null);
-  showLimits();
-}
-
-const sharedKey = () => `shared:${draft()}`;
-
-/* What was attached before a reload. */
-async function restore() {
-  const values = ofTab.get(sharedKey())?.split(" ") ?? [];
-  for (const box of document.querySelectorAll("#composer [name=project_files]")) box.checked ||= values.includes(box.value);
-  if (shared().length) show();
-  const kept = await keptPictures(draft());
-  if (kept.length && composer()) set([...kept, ...chosen]);
-}
-
-/* Why these files cannot be added, or nothing. */
+/* Why these files can't be added, or nothing. */
 function refusal(files) {
-  const { accept, dataset } = input();
-  const total = [...chosen, ...files].reduce((sum, file) => sum + file.size, 0);
-  const wrong = files.find(file => !accept.split(",").includes(file.type));
-  const large = files.find(file => file.size > Number(dataset.mostBytes));
-  if (wrong) return interpolate(gettext("“%(name)s” isn’t a PNG, JPEG, WebP or GIF image."), wrong);
-  if (large) return interpolate(gettext("“%(name)s” is larger than %(size)s."), { name: large.name, size: megabytes(dataset.mostBytes) });
-  if (shared().length + chosen.length + files.length > Number(dataset.most)) {
-    return ngettext("A message can have up to %(count)s image.", "A message can have up to %(count)s images.", Number(dataset.most));
+  const { most, mostImages, mostBytes, mostImageBytes } = input().dataset;
+  const isImage = file => IMAGES.includes(file.type);
+  const limitOf = file => Number(isImage(file) ? mostImageBytes : mostBytes);
+  const large = files.find(file => file.size > limitOf(file));
+  const images = files.filter(isImage).length + chips().filter(chip => chip.dataset.kind === "image").length;
+  if (large) return interpolate(gettext("“%(name)s” is larger than %(size)s."), { name: large.name, size: megabytes(limitOf(large)) });
+  if (images > Number(mostImages)) {
+    return ngettext("A message can have up to %(count)s image.", "A message can have up to %(count)s images.", Number(mostImages));
   }
-  return total > Number(dataset.mostTotal) ? gettext("Together, these images are too large for one message.") : "";
+  if (files.length + chips().length > Number(most)) {
+    return ngettext("A message can have up to %(count)s file.", "A message can have up to %(count)s files.", Number(most));
+  }
+  return "";
 }
 
+/* The chips of the uploads, or nothing. */
 function add(files) {
   const reason = refusal(files);
   say(reason);
-  set(reason ? chosen : [...chosen, ...files]);
-  if (!reason) announce(files.map(({ name }) => interpolate(gettext("%(name)s attached."), { name })).join(" "));
+  return reason ? [] : files.map(start);
 }
 
-function remove(index) {
-  const [{ name }] = chosen.splice(index, 1);
-  set(chosen);
-  removed(name, shared().length + index);
+/* --- a chip while its file is uploaded --- */
+function start(file) {
+  const chip = document.getElementById("attach-pending").content.firstElementChild.cloneNode(true);
+  chip.dataset.name = file.name;
+  chip.dataset.kind = IMAGES.includes(file.type) ? "image" : "document";
+  chip.querySelector(".attachment-name").textContent = file.name;
+  chip.querySelector("[data-retry]").onclick = () => run(chip, file);
+  list().append(chip);
+  run(chip, file);
+  return chip;
 }
 
-function removed(name, index) {
-  say("");
-  announce(interpolate(gettext("%(name)s removed."), { name }));
-  const buttons = composer().querySelectorAll(".attaching button");
-  (buttons[Math.min(index, buttons.length - 1)] ?? input()).focus();
+async function run(chip, file) {
+  const stopping = new AbortController();
+  const bar = chip.querySelector("progress");
+  const button = chip.querySelector("[data-cancel]");
+  const facts = chip.querySelector(".attachment-facts");
+
+  function show(text, isRunning) {
+    facts.textContent = text;
+    bar.hidden = !isRunning;
+    chip.toggleAttribute("data-uploading", isRunning);
+    chip.classList.toggle("attachment-refused", !isRunning);
+    chip.querySelector("[data-retry]").hidden = true;
+    button.title = isRunning ? gettext("Cancel") : gettext("Remove");
+    button.ariaLabel = interpolate(
+      isRunning ? gettext("Cancel the upload of %(name)s") : gettext("Remove %(name)s"), file,
+    );
+  }
+
+  function onProgress(done) {
+    bar.value = done;
+    bar.ariaLabel = interpolate(gettext("Upload of %(name)s"), file);
+    facts.textContent = interpolate(gettext("Uploading… %(percent)s"), { percent: percent(done) });
+  }
+
+  button.onclick = () => {
+    stopping.abort();
+    drop(chip);
+  };
+  show("", true);
+  onProgress(0);
+  try {
+    const html = await upload(list().dataset.address, file, { signal: stopping.signal, onProgress });
+    if (stopping.signal.aborted) return;
+    chip.made = put(html, chip);
+    announce(interpolate(gettext("%(name)s attached."), file));
+  } catch (error) {
+    if (stopping.signal.aborted) return;
+    show(error.message, false);
+    chip.querySelector("[data-retry]").hidden = !error.mayHelp;
+    announce(`${file.name}: ${error.message}`, { urgent: true });
+    changed();
+  }
 }
 
-/* --- what one sees --- */
-function cross() {
-  const icon = composer().querySelector(".attach .icon").cloneNode(true);
-  const use = icon.querySelector("use");
-  use.setAttribute("href", use.getAttribute("href").replace(/#.*/, "#x"));
-  return icon;
-}
-
-function preview(file, index) {
-  const image = element("img", { alt: file.name });
-  const reader = new FileReader();
-  reader.addEventListener("load", () => { image.src = reader.result; });
-  reader.readAsDataURL(file);
-  return removable(image, () => remove(index));
-}
-
-function sharedPreview(box, index) {
-  const { src } = box.parentElement.querySelector("img");
-  const name = box.parentElement.textContent.trim();
-  return removable(element("img", { src, alt: name }), () => {
-    box.checked = false;
-    show();
-    removed(name, index);
-  });
-}
-
-function removable(image, onRemove) {
-  const ariaLabel = interpolate(gettext("Remove %(name)s"), { name: image.alt });
-  const button = element("button", { type: "button", className: "attaching-remove", ariaLabel, title: gettext("Remove") }, cross());
-  button.addEventListener("click", onRemove);
-  return element("li", {}, image, button);
-}
-
-// A server may not take pictures at all: then they stay here, and that is said before sending.
-function showLimits() {
-  showIf("attach-unsent", (chosen.length || shared().length) && chosenModel()?.dataset.images === "no");
-}
-
-/* --- four ways in --- */
+/* --- ways in --- */
 const filesOf = transfer => [...(transfer?.files ?? [])];
 const hasFiles = event => [...(event.dataTransfer?.types ?? [])].includes("Files");
-on("change", "#id_choice", showLimits);
 
-on("change", "#pictures", ({ files }) => {
-  const picked = [...files];
-  if (picked.length) add(picked);
-  else set(chosen);
+on("change", "#attach-input", place => {
+  const files = filesOf(place);
+  place.value = "";
+  add(files);
 });
 
-on("change", "[name=project_files]", box => {
-  const reason = refusal([]);
-  if (reason) box.checked = false;
-  say(reason);
-  show();
-});
+let pasted = null;  // {chip, text, at}: what was made a file last
 
 document.addEventListener("paste", event => {
-  const pictures = filesOf(event.clipboardData).filter(file => file.type.startsWith("image/"));
+  if (!composer() || event.target.form !== composer()) return;
+  const files = filesOf(event.clipboardData);
+  const text = event.clipboardData.getData("text/plain");
   // Office programs put a picture of the text beside the text; then the text is meant.
-  if (!pictures.length || event.clipboardData.types.includes("text/plain")) return;
-  if (event.target.form !== composer() || !composer()) return;
-  event.preventDefault();
-  add(pictures);
+  if (files.length && !text) {
+    event.preventDefault();
+    add(files);
+  } else if (text.length > LONG_PASTE && event.target === field()) {
+    const [chip] = add([new File([text], `${gettext("Pasted text")}.txt`, { type: "text/plain" })]);
+    if (!chip) return;
+    event.preventDefault();
+    pasted = { chip, text, at: [field().selectionStart, field().selectionEnd] };
+    changed();
+  }
+});
+
+on("click", "[data-undo-paste]", () => {
+  const { chip, text, at } = pasted;
+  const shown = chip.made ?? chip;
+  pasted = null;
+  field().setRangeText(text, ...at, "end");
+  keep(field());
+  shown.querySelector("[data-remove-file], [data-cancel]")?.click();
+  field().focus();
+});
+
+// The offer to undo it is there as long as the file is.
+listen(FILES_CHANGED, () => {
+  const isThere = pasted && (pasted.chip.made ?? pasted.chip).isConnected;
+  showIf("attach-pasted", isThere);
 });
 
 for (const type of ["dragover", "drop", "dragleave"]) {
   document.addEventListener(type, event => {
     if (!composer() || !hasFiles(event)) return;
-    // Everywhere on the page: beside the composer the browser would leave for the picture.
+    // Everywhere on the page: beside the composer the browser would leave for the file.
     event.preventDefault();
     composer().classList.toggle("is-dropping", type === "dragover");
     if (type === "drop") add(filesOf(event.dataTransfer));
   });
 }
 
-/* --- sent: what was added meanwhile stays --- */
+/* --- sending --- */
+// A message never goes without a file that its author sees on it.
+document.addEventListener("submit", event => {
+  if (event.target !== composer()) return;
+  const missing = chips().filter(chip => !idsOf(chip).length);
+  if (!missing.length) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  say(missing.some(chip => "uploading" in chip.dataset)
+    ? gettext("Wait until the upload has finished, or cancel it.")
+    : gettext("Remove the files that couldn’t be attached, or try again."));
+}, true);
+
 listen(CONFIG_REQUEST, ({ ctx }, { target }) => {
-  if (target === composer()) sent.set(ctx, { files: [...chosen], boxes: shared() });
+  if (target === composer()) sent.set(ctx, ctx.request.body.getAll("files"));
 });
 
+// What was added meanwhile stays.
 listen(AFTER_REQUEST, ({ ctx }, { target }) => {
   if (target !== composer() || ctx.hx.trigger !== ROOM_ACCEPTED) return;
   say("");
-  const { files, boxes } = sent.get(ctx);
-  for (const box of boxes) box.checked = false;
-  set(chosen.filter(file => !files.includes(file)));
+  for (const chip of chips()) if (idsOf(chip).some(id => sent.get(ctx).includes(id))) chip.remove();
+  changed();
 });
 
-// A composer that is inserted, because one may write again, has a field without files.
-listen(AFTER_SWAP, () => { if (input() && chosen.length !== input().files.length) set(chosen); });
-
-if (composer()) restore();
+onSwapped(changed);
+addEventListener("pageshow", changed);

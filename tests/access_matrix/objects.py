@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 
+from django.core.files.base import ContentFile
+
 from chat import events
 from chat.artifacts.views.previews import Ticket, sign
 from chat.files.remote_images import id_of
@@ -22,6 +24,7 @@ from chat.models import (
     Run,
     RunSegment,
     TeamRole,
+    UnsentFile,
     User,
     Visibility,
 )
@@ -217,6 +220,31 @@ def _file(thread: Thread) -> Values:
 
 def _file_of_no_conversation(world: World) -> Values:
     return {"public_id": store_file(conversation=None, body=b"x").public_id}
+
+
+def _unsent(world: World) -> Values:
+    """A file of the message that Alice writes in a conversation of the team."""
+    place = world.shared.conversation.public_id.hex
+    file = store_file(body=b"x", created_by=world.alice)
+    UnsentFile.objects.create(user=world.alice, place=place, file=file)
+    return {"place": place, "public_id": file.public_id}
+
+
+def _unsent_file(world: World) -> Values:
+    return {"public_id": _unsent(world)["public_id"]}
+
+
+def _place(thread: Thread) -> Values:
+    return {"place": thread.conversation.public_id.hex}
+
+
+def _place_in_project(thread: Thread) -> Values:
+    project = Project.objects.get(conversations=thread.conversation)
+    return {"place": f"new-{project.public_id.hex}"}
+
+
+def _upload(world: World) -> Values:
+    return {"file": ContentFile(b"Text.", "a.txt")}
 
 
 def _artifact(thread: Thread) -> Values:

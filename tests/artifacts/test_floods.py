@@ -10,7 +10,7 @@ import pytest
 from chat import result as folding
 from chat.artifacts import actions
 from chat.events import ArtifactUpdate, Event, MediaItem, MediaUpdate
-from chat.files.actions import read_media
+from chat.files.answer_files import read_media
 from chat.models import ArtifactVersion
 from chat.result import Fold
 from tests.support.answers import Answer

@@ -1,5 +1,6 @@
-"""Images attached to a message, and the page of a conversation's files."""
+"""Files attached to a message, and the page of a conversation's files."""
 
+import json
 from collections.abc import Iterator
 
 import msgspec
@@ -7,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.answers import PAGE, png
-from tests.support.browser import streams
+from tests.support.browser import axe, streams
 from tests.support.browser.artifacts import FILE_EVENTS
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
@@ -28,10 +29,6 @@ HAND_OVER = """([selector, type, bytes, name, kind]) => {
   document.querySelector(selector).dispatchEvent(event);
 }"""
 
-READ_KEPT = """async () => {
-  const { keptPictures } = await import("/static/files/kept_pictures.js");
-  return (await keptPictures(document.getElementById("text").dataset.draft)).length;
-}"""
 ASK_FOR_CHANGES = "() => document.dispatchEvent(new CustomEvent('room:changed', {detail: {}}))"
 
 
@@ -49,12 +46,13 @@ def test_images_are_attached_removed_and_sent(site: BrowserSite, tab: OpenTab) -
     alice = open_room(site, tab, "Two pictures.")
     previews = alice.page.locator(".attaching img")
 
-    alice.page.locator("#pictures").set_input_files([SPRING])
-    alice.page.locator("#pictures").set_input_files([WAVE])
+    alice.page.locator("#attach-input").set_input_files([SPRING])
+    alice.page.locator("#attach-input").set_input_files([WAVE])
     expect(previews).to_have_count(2)
     alice.button("Remove spring.png").click()
     expect(alice.button("Remove wave.png")).to_be_focused()
     hand_over(alice, "paste", "pasted.png")
+    expect(previews).to_have_count(2)
     hand_over(alice, "drop", "dropped.png")
     expect(previews).to_have_count(3)
     alice.write("What are these?").shows("Two pictures.").until_ended()
@@ -69,14 +67,15 @@ def test_images_are_attached_removed_and_sent(site: BrowserSite, tab: OpenTab) -
     assert alice.reload().turns.nth(2).locator(".attached img").count() == 3
 
 
-def test_attached_images_survive_a_reload_until_they_are_sent(
+def test_attached_files_survive_a_reload_until_they_are_sent(
     site: BrowserSite, tab: OpenTab
 ) -> None:
     alice = open_room(site, tab, "Two pictures.")
     previews = alice.page.locator(".attaching img")
-    alice.page.locator("#pictures").set_input_files([SPRING, WAVE])
-    alice.page.locator("#pictures").set_input_files([{**WAVE, "name": "removed.png"}])
+    alice.page.locator("#attach-input").set_input_files([SPRING, WAVE])
+    alice.page.locator("#attach-input").set_input_files([{**WAVE, "name": "removed.png"}])
     alice.button("Remove removed.png").click()
+    expect(previews).to_have_count(2)
     alice.composer.fill("What are these?")
 
     alice.reload()
@@ -86,8 +85,8 @@ def test_attached_images_survive_a_reload_until_they_are_sent(
     alice.composer.press("Enter")
     alice.shows("Two pictures.").until_ended()
     expect(alice.turns.nth(2).locator(".attached img")).to_have_count(2)
+    expect(previews).to_have_count(0)
     alice.reload().until_live()
-    assert alice.page.evaluate(READ_KEPT) == 0
     expect(previews).to_have_count(0)
 
 
@@ -95,28 +94,31 @@ def test_refused_attachments_are_named(site: BrowserSite, tab: OpenTab) -> None:
     alice = open_room(site, tab)
     note = alice.page.locator("#attach-note")
 
-    alice.page.locator("#pictures").set_input_files([SPRING])
-    hand_over(alice, "drop", "notes.pdf", kind="application/pdf")
-    expect(note).to_contain_text("“notes.pdf” isn’t a PNG")
-    alice.page.locator("#pictures").set_input_files([SPRING] * 8)
+    alice.page.locator("#attach-input").set_input_files([SPRING])
+    expect(alice.page.locator(".attaching img")).to_have_count(1)
+    alice.page.locator("#attach-input").set_input_files([SPRING] * 8)
     expect(note).to_contain_text("up to 8 images")
     expect(alice.page.locator(".attaching img")).to_have_count(1)
-    # By its name and type it is an image. The server finds out, and the draft stays as it is.
-    alice.page.locator("#pictures").set_input_files(
+    # By its name and type it is an image. The server finds out, and nothing is sent without it.
+    alice.page.locator("#attach-input").set_input_files(
         [{"name": "pretty.png", "mimeType": "image/png", "buffer": PAGE}]
     )
+    refused = alice.page.locator(".attachment-refused")
+    expect(refused).to_contain_text("“pretty.png” isn’t a PNG")
     alice.write("What is this?")
 
-    expect(alice.page.locator("#composer-note")).to_contain_text("“pretty.png” isn’t a PNG")
+    expect(note).to_contain_text("Remove the files that couldn’t be attached")
     expect(alice.composer).to_have_value("What is this?")
-    expect(alice.page.locator(".attaching img")).to_have_count(2)
     expect(alice.turns).to_have_count(2)
+    alice.button("Remove pretty.png").click()
+    expect(refused).to_have_count(0)
+    expect(note).to_be_empty()
 
 
 def test_what_is_added_while_a_message_waits_is_kept(site: BrowserSite, tab: OpenTab) -> None:
     alice = open_room(site, tab, "One picture.")
     previews = alice.page.locator(".attaching img")
-    alice.page.locator("#pictures").set_input_files([SPRING])
+    alice.page.locator("#attach-input").set_input_files([SPRING])
     expect(previews).to_have_count(1)
 
     # It waits until the page has fetched what has changed.
@@ -124,7 +126,7 @@ def test_what_is_added_while_a_message_waits_is_kept(site: BrowserSite, tab: Ope
     alice.page.evaluate(ASK_FOR_CHANGES)
     alice.until(lambda: alice.is_holding, "the page asks for changes")
     alice.write("What is this?")
-    alice.page.locator("#pictures").set_input_files([WAVE])
+    alice.page.locator("#attach-input").set_input_files([WAVE])
     expect(previews).to_have_count(2)
     alice.composer.press_sequentially(" And this?")
     alice.release()
@@ -132,21 +134,124 @@ def test_what_is_added_while_a_message_waits_is_kept(site: BrowserSite, tab: Ope
     alice.shows("One picture.").until_ended().until_idle()
     expect(alice.turns.nth(2).locator(".attached img")).to_have_count(1)
     expect(previews).to_have_count(1)
-    expect(previews).to_have_attribute("alt", "wave.png")
+    expect(alice.button("Remove wave.png")).to_be_visible()
     expect(alice.composer).to_have_value("What is this? And this?")
 
 
 def test_server_without_vision_is_named_before_sending(site: BrowserSite, tab: OpenTab) -> None:
     with site.speaking("openai_completions"):
         alice = tab("Alice", "/")
-    unsent = alice.page.locator("#attach-unsent")
+    unsent = alice.page.locator("#attach-no-images")
 
     expect(unsent).to_be_hidden()
-    alice.page.locator("#pictures").set_input_files([SPRING])
+    alice.page.locator("#attach-input").set_input_files([SPRING])
     expect(unsent).to_be_visible()
     alice.button("Remove spring.png").click()
     expect(unsent).to_be_hidden()
-    expect(alice.page.locator("#pictures")).to_be_focused()
+    expect(alice.page.locator("#attach-input")).to_be_focused()
+
+
+# --- documents -----------------------------------------------------------------------------------
+
+LONG = "The level at the mill rose by two centimetres. " * 120
+NOTES = {"name": "notes.md", "mimeType": "text/markdown", "buffer": b"# Levels\n\nThe mill: 42 cm."}
+PASTE_TEXT = """text => {
+  const clipboardData = new DataTransfer();
+  clipboardData.setData("text/plain", text);
+  const event = new ClipboardEvent("paste", {bubbles: true, cancelable: true, clipboardData});
+  document.getElementById("text").dispatchEvent(event);
+}"""
+
+
+def test_document_is_read_looked_into_and_sent(site: BrowserSite, tab: OpenTab) -> None:
+    alice = open_room(site, tab, "It rises.")
+    chip = alice.page.locator(".attaching .attachment")
+
+    alice.page.locator("#attach-input").set_input_files([NOTES])
+    expect(chip).to_contain_text("about 7 tokens")
+    chip.get_by_role("link").click()
+    dialog = alice.page.locator("#attached-file")
+    expect(dialog).to_contain_text("[File: notes.md]")
+    expect(dialog).to_contain_text("The mill: 42 cm.")
+    assert axe.findings(alice.page, within="#attached-file") == []
+    alice.page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    alice.reload()
+    expect(chip).to_contain_text("about 7 tokens")
+    alice.write("What is the level?").shows("It rises.").until_ended()
+
+    expect(chip).to_have_count(0)
+    sent = alice.turns.nth(2).locator(".attached .attachment")
+    expect(sent).to_contain_text("notes.md")
+    sent.get_by_role("link").click()
+    expect(alice.page.locator("#panel")).to_contain_text("The mill: 42 cm.")
+
+
+def test_upload_shows_its_progress_and_is_canceled_or_tried_again(
+    site: BrowserSite, tab: OpenTab
+) -> None:
+    alice = open_room(site, tab)
+    chip = alice.page.locator(".attaching .attachment")
+    alice.hold("**/unsent/*/")
+
+    alice.page.locator("#attach-input").set_input_files([SPRING])
+    expect(chip).to_contain_text("Uploading…")
+    alice.write("What is this?")
+    expect(alice.page.locator("#attach-note")).to_contain_text("Wait until the upload has finished")
+    alice.button("Cancel the upload of spring.png").click()
+    expect(chip).to_have_count(0)
+    alice.page.unroute("**/unsent/*/")
+    alice.page.route("**/unsent/*/", lambda route: route.abort())
+    alice.page.locator("#attach-input").set_input_files([WAVE])
+    expect(chip).to_contain_text("The upload was interrupted.")
+    alice.page.unroute("**/unsent/*/")
+    chip.get_by_role("button", name="Try again").click()
+    expect(alice.button("Remove wave.png")).to_be_visible()
+    expect(alice.turns).to_have_count(2)
+
+
+def test_long_text_that_is_pasted_becomes_a_file(site: BrowserSite, tab: OpenTab) -> None:
+    alice = open_room(site, tab)
+    chip = alice.page.locator(".attaching .attachment")
+    alice.composer.fill("Before. After.")
+    alice.composer.evaluate("field => field.setSelectionRange(8, 8)")
+
+    alice.page.evaluate(PASTE_TEXT, LONG)
+    expect(chip).to_contain_text("Pasted text.txt")
+    expect(alice.composer).to_have_value("Before. After.")
+    alice.page.get_by_role("button", name="Undo").click()
+
+    expect(chip).to_have_count(0)
+    expect(alice.composer).to_have_value(f"Before. {LONG}After.")
+    expect(alice.page.locator("#attach-pasted")).to_be_hidden()
+    expect(alice.composer).to_be_focused()
+
+
+def test_too_long_a_document_is_left_to_the_model(site: BrowserSite, tab: OpenTab) -> None:
+    [before] = site.rows("SELECT model_list FROM chat_upstream")
+    models = json.loads(before["model_list"])
+    for model in models:
+        model["detail"] = {"context_length": 1000}
+    site.rows("UPDATE chat_upstream SET model_list = ?", json.dumps(models))
+    site.fake.script(streams.telling("I read it."))
+    try:
+        alice = tab("Alice", "/")
+        note = alice.page.locator("#attach-too-long")
+        alice.page.evaluate(PASTE_TEXT, LONG)
+        expect(note).to_contain_text("this model can read only 1,000")
+        assert axe.findings(alice.page, within="#composer") == []
+        note.get_by_role("button", name="Let the model read it").click()
+        expect(note).to_be_hidden()
+        expect(alice.page.locator(".attaching .attachment")).to_contain_text("read with tools")
+        alice.write("How did it rise?").shows("I read it.").until_ended()
+    finally:
+        site.rows("UPDATE chat_upstream SET model_list = ?", before["model_list"])
+
+    expect(alice.turns.nth(0).locator(".attachment")).to_contain_text("read with tools")
+    assert site.value("SELECT use FROM chat_attachment ORDER BY id DESC LIMIT 1") == "tools"
+
+
+# --- files of answers ----------------------------------------------------------------------------
 
 
 @pytest.fixture

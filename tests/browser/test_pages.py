@@ -45,6 +45,7 @@ NOT_PAGES = {
     *("r/<uuid:public_id>/export/<slug:form>/", "r/<uuid:public_id>/part/<slug:part_id>/"),
     "r/<uuid:public_id>/text/",
     "r/<uuid:public_id>/pictures/",
+    *("unsent/<slug:place>/<uuid:public_id>/chip/", "unsent/<slug:place>/<uuid:public_id>/read/"),
     # Lists that are empty here; test_transfers looks at them.
     *("settings/data/exports/", "settings/data/imports/"),
     "r/<uuid:public_id>/media/<int:choice>/<int:item>/<int:position>/",
@@ -125,6 +126,25 @@ class Samples:
         self._share()
         self._queue_a_message()
         self._comment()
+        self._add_to_draft()
+
+    def _add_to_draft(self) -> None:
+        """A file of the message that Alice writes on the home page."""
+        [content] = self.site.rows("SELECT sha256 FROM chat_filecontent LIMIT 1")
+        [file] = self.site.rows(
+            "INSERT INTO chat_storedfile"
+            " (public_id, name, media_type, size_bytes, content_id, created_by_id, created_at)"
+            " SELECT ?, 'a.bin', 'image/png', 1, ?, id, CURRENT_TIMESTAMP FROM chat_user"
+            " WHERE name = 'Alice' RETURNING id, public_id",
+            uuid4().hex,
+            content["sha256"],
+        )
+        self.unsent = UUID(file["public_id"])
+        self.site.rows(
+            "INSERT INTO chat_unsentfile (user_id, file_id, place, created_at)"
+            " SELECT id, ?, 'new', CURRENT_TIMESTAMP FROM chat_user WHERE name = 'Alice'",
+            file["id"],
+        )
 
     def _comment(self) -> None:
         message = self._id("chat_message", "public_id", "role = 'user'")
@@ -228,6 +248,7 @@ class Samples:
             "projects": self._id("chat_project", "public_id"),
             "queued": self._id("chat_queuedmessage", "public_id"),
             "comments": self._id("chat_comment", "public_id"),
+            "unsent": self.unsent,
         }
         values = {
             "before": self._id("chat_message", "public_id", "role = 'assistant'"),
@@ -237,6 +258,7 @@ class Samples:
             "content_type_id": 1,
             "invitation_id": 1,
             "verb": "archive",
+            "place": "new",
             "number": 1,
             "other": 1,
             "seq": 1,

@@ -283,7 +283,8 @@ def test_full_database_keeps_the_draft(own_site: BrowserSite, people: People) ->
     text = "A long message. " * 4000
 
     picture = {"name": "spring.png", "mimeType": "image/png", "buffer": png()}
-    alice.page.locator("#pictures").set_input_files([picture])
+    alice.page.locator("#attach-input").set_input_files([picture])
+    expect(alice.page.locator(".attaching img")).to_have_count(1)
 
     own_site.fill_database()
     alice.write(text)

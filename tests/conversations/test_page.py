@@ -266,6 +266,29 @@ def test_models_that_cannot_chat_are_not_offered(as_alice: Client, room: Room) -
     assert room.page(as_alice).xpath(f"{CHOICES}/text()") == ["M"]
 
 
+def test_page_knows_what_models_can_take(as_alice: Client, room: Room) -> None:
+    room.turn("First")
+    details = {
+        "openrouter": {"context_length": 131072},
+        "google": {"inputTokenLimit": 1_048_576},
+        "strange": {"context_length": "much", "max_model_len": -1},
+        "silent": {},
+    }
+    entries = [{"id": name, "detail": detail} for name, detail in details.items()]
+    Upstream.objects.update(model_list=entries, dialect="openai_completions")
+    Conversation.objects.update(model="silent")
+
+    options = room.page(as_alice).xpath(CHOICES)
+
+    known = {
+        option.get("value").partition(":")[2]: option.get("data-context") for option in options
+    }
+    assert known == {"openrouter": "131072", "google": "1048576", "strange": None, "silent": None}
+    assert {(option.get("data-images"), option.get("data-tools")) for option in options} == {
+        ("no", "no")
+    }
+
+
 # --- home -----------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Pictures that people attach: checked, stored with the message, kept by an edit."""
+"""Files that people attach: checked and stored when they are picked, sent by their ids, kept by an edit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -14,8 +15,19 @@ from django.test import Client
 from django.urls import reverse
 
 from chat.management.commands.serve import UPLOADS
-from chat.models import Attachment, Conversation, Message, Role, StoredFile, Team, Upstream, User
+from chat.models import (
+    Attachment,
+    Conversation,
+    Message,
+    Role,
+    StoredFile,
+    Team,
+    UnsentFile,
+    Upstream,
+    User,
+)
 from tests.support.answers import GIF, JPEG, PAGE, announced_png, png
+from tests.support.files import add_to_draft, ids_in
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("file_place")]
 
@@ -30,14 +42,14 @@ def upload(
 
 @pytest.fixture
 def post(alice_client: Client, upstream: Upstream) -> Post:
-    """Posts what the composer posts: ``post(address, picture, …)``."""
+    """Posts what the composer posts: ``post(address, id of a file, …)``."""
 
-    def post_form(address: str, *pictures: SimpleUploadedFile, **fields: str) -> HttpResponse:
+    def post_form(address: str, *files: str, **fields: str) -> HttpResponse:
         form = {
             "text": "What is this?",
             "choice": f"{upstream.public_id.hex}:demo/model",
             "key": str(uuid.uuid4()),
-            "pictures": list(pictures),
+            "files": list(files),
         }
         return alice_client.post(address, {**form, **fields})
 
@@ -45,20 +57,30 @@ def post(alice_client: Client, upstream: Upstream) -> Post:
 
 
 @pytest.fixture
-def send(post: Post, conversation: Conversation) -> Post:
-    """Sends a message to the conversation: ``send(picture, …)``."""
+def add(alice_client: Client, conversation: Conversation) -> Post:
+    """Adds files to the message that Alice writes: ``add(upload, …)``."""
+    return lambda *uploads, place=conversation.public_id.hex: add_to_draft(
+        alice_client, place, *uploads
+    )
+
+
+@pytest.fixture
+def send(post: Post, add: Post, conversation: Conversation) -> Post:
+    """Sends a message to the conversation with new files: ``send(upload, …)``."""
     address = reverse("conversation_send", args=[conversation.public_id])
-    return lambda *pictures, **fields: post(address, *pictures, **fields)
+    return lambda *uploads, **fields: post(
+        address, *(ids_in(add(*uploads)) if uploads else ()), **fields
+    )
 
 
-def test_upload_is_refused_while_the_storage_fails(send: Post, file_folder: Path) -> None:
+def test_upload_is_refused_while_the_storage_fails(add: Post, file_folder: Path) -> None:
     file_folder.rename(file_folder.with_name("unmounted"))
 
-    answer = send(upload())
+    answer = add(upload())
 
     assert answer.status_code == 503
     assert "Files can’t be stored at the moment" in answer.content.decode()
-    assert not Message.objects.exists()
+    assert not UnsentFile.objects.exists()
 
 
 def question() -> Message:
@@ -79,8 +101,10 @@ def test_pictures_are_stored_with_the_message(send: Post, alice: User) -> None:
     assert (bytes(first.body), first.created_by, first.size_bytes) == (png(), alice, len(png()))
 
 
-def test_conversation_can_begin_with_pictures(post: Post, team: Team) -> None:
-    response = post(reverse("conversation_new"), upload(), team=team.public_id.hex)
+def test_conversation_can_begin_with_pictures(post: Post, add: Post, team: Team) -> None:
+    ids = ids_in(add(upload(), place="new"))
+
+    response = post(reverse("conversation_new"), *ids, team=team.public_id.hex)
 
     assert response.status_code == 302
     assert attached(question()) == [("spring.png", "image/png")]
@@ -98,11 +122,12 @@ def test_edit_keeps_the_pictures(post: Post, send: Post) -> None:
     assert StoredFile.objects.count() == 2
 
 
-def test_same_key_attaches_once(send: Post) -> None:
-    key = str(uuid.uuid4())
+def test_same_key_attaches_once(post: Post, add: Post, conversation: Conversation) -> None:
+    address = reverse("conversation_send", args=[conversation.public_id])
+    key, ids = str(uuid.uuid4()), ids_in(add(upload()))
 
-    send(upload(), key=key)
-    again = send(upload(), key=key)
+    post(address, *ids, key=key)
+    again = post(address, *ids, key=key)
 
     assert again.status_code == 302
     assert Attachment.objects.count() == 1
@@ -118,34 +143,52 @@ def test_same_key_with_another_picture_is_refused(send: Post) -> None:
     assert "was already sent" in again.content.decode()
 
 
+def test_file_is_sent_once(post: Post, add: Post, conversation: Conversation) -> None:
+    address = reverse("conversation_send", args=[conversation.public_id])
+    ids = ids_in(add(upload()))
+    post(address, *ids)
+
+    again = post(address, *ids)
+
+    assert again.status_code == 409
+    assert "was sent or removed" in again.content.decode()
+    assert Message.objects.filter(role=Role.USER).count() == 1
+
+
 @pytest.mark.parametrize(
-    ("body", "sentence"),
+    ("body", "name", "sentence"),
     [
-        (PAGE, "isn’t a PNG, JPEG, WebP or GIF image"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>", "isn’t a PNG"),
-        (b"GIF89a", "isn’t a PNG"),
-        (announced_png(2**31 - 1, 2**31 - 1), "too many pixels"),
-        (announced_png(20_000, 20_000), "too many pixels"),
-        (png() + bytes(6 * 1024 * 1024), "larger than 5 MB"),
+        (PAGE, "pretty.png", "isn’t a PNG, JPEG, WebP or GIF image"),
+        (b"GIF89a", "pretty.gif", "isn’t a PNG"),
+        (announced_png(2**31 - 1, 2**31 - 1), "pretty.png", "too many pixels"),
+        (announced_png(20_000, 20_000), "pretty.png", "too many pixels"),
+        (png() + bytes(6 * 1024 * 1024), "pretty.png", "larger than 5 MB"),
+        (b"\x7fELF\x02\x01" + bytes(60), "program", "isn’t an image, a sound, or a document"),
+        (b"a" * (20 * 1024 * 1024), "long.txt", "larger than 20 MB"),
     ],
-    ids=["a page", "svg", "cut", "huge", "many pixels", "many bytes"],
+    ids=["a page", "cut", "huge", "many pixels", "many bytes", "program", "long text"],
 )
-def test_invalid_picture_is_refused_and_nothing_sent(
-    send: Post, body: bytes, sentence: str
-) -> None:
-    response = send(upload(body, "pretty.png"))
+def test_invalid_file_is_refused(add: Post, body: bytes, name: str, sentence: str) -> None:
+    response = add(upload(body, name))
 
     assert response.status_code == 409
+    assert response["Content-Type"].startswith("text/plain")
     assert sentence in response.content.decode()
-    assert "What is this?" in response.content.decode()
-    assert (Message.objects.count(), StoredFile.objects.count()) == (0, 0)
+    assert (UnsentFile.objects.count(), StoredFile.objects.count()) == (0, 0)
 
 
-def test_too_many_pictures_are_refused(send: Post) -> None:
-    response = send(*[upload() for _ in range(9)])
+def test_too_many_files_are_refused(add: Post, settings: Any) -> None:
+    settings.PICTURES_PER_MESSAGE, settings.FILES_PER_MESSAGE = 2, 3
+    for number in range(2):
+        add(upload(name=f"{number}.png"))
 
-    assert "up to 8 images" in response.content.decode()
-    assert Message.objects.count() == 0
+    image = add(upload(name="2.png"))
+    add(upload(b"Text.", "a.txt"))
+    text = add(upload(b"Text.", "b.txt"))
+
+    assert "up to 2 images" in image.content.decode()
+    assert "up to 3 files" in text.content.decode()
+    assert UnsentFile.objects.count() == 3
 
 
 def test_message_without_pictures_is_sent(send: Post) -> None:
@@ -153,14 +196,15 @@ def test_message_without_pictures_is_sent(send: Post) -> None:
     assert attached(question()) == []
 
 
-def test_server_accepts_large_bodies_where_the_composer_posts(conversation: Conversation) -> None:
-    addresses = [
-        reverse("conversation_new"),
-        reverse("conversation_send", args=[conversation.public_id]),
-    ]
+def test_server_accepts_large_bodies_where_files_are_added(conversation: Conversation) -> None:
+    room, project = conversation.public_id, uuid.uuid4()
+    places = ("new", f"new-{project.hex}", room.hex)
+    addresses = [reverse("unsent_add", args=[place]) for place in places]
 
     assert all(re.fullmatch(UPLOADS, address) for address in addresses)
-    assert not re.fullmatch(UPLOADS, reverse("conversation", args=[conversation.public_id]))
+    assert re.fullmatch(UPLOADS, reverse("project_files", args=[project]))
+    for route in ("conversation", "conversation_send"):
+        assert not re.fullmatch(UPLOADS, reverse(route, args=[room]))
 
 
 def test_files_to_import_are_accepted_too() -> None:

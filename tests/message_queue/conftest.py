@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
+from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpResponse
 from django.test import Client
 
 from chat.message_queue import sending, tasks
 from chat.models import Message, QueuedMessage, Role, Run, RunStatus
+from tests.support.files import add_to_draft, ids_in
 from tests.support.rooms import HTMX, Room, end_run, url_of
 
 SendDue = Callable[[], None]
@@ -30,12 +32,17 @@ class Queue:
         *,
         below: Message | None = None,
         headers: dict[str, str] = HTMX,
+        uploads: Sequence[UploadedFile] = (),
         **fields: object,
     ) -> HttpResponse:
-        """What a page posts that shows ``below`` as the last turn."""
-        pictures = fields.pop("pictures", [])
-        form = self.room.form(text, parent=below or self.run.message, **fields)
-        return self.room.send(client, {**form, "pictures": pictures}, headers)
+        """What a page posts that shows ``below`` as the last turn, after it has uploaded files."""
+        form: dict[str, object] = {
+            **self.room.form(text, parent=below or self.run.message, **fields)
+        }
+        if uploads:
+            place = self.room.conversation.public_id.hex
+            form["files"] = ids_in(add_to_draft(client, place, *uploads))
+        return self.room.send(client, form, headers)
 
     def end(self, status: str = RunStatus.COMPLETED) -> None:
         end_run(self.run)

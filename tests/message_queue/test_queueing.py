@@ -422,8 +422,8 @@ def picture() -> SimpleUploadedFile:
 def test_attached_pictures_are_sent_with_it(
     as_bob: Client, queue: Queue, send_due: SendDue
 ) -> None:
-    queue.post(as_bob, "Look", pictures=[picture()])
-    assert "1 image" in queue.room.source(as_bob)
+    queue.post(as_bob, "Look", uploads=[picture()])
+    assert "1 file" in queue.room.source(as_bob)
     assert Attachment.objects.count() == 0
 
     queue.end()
@@ -434,7 +434,7 @@ def test_attached_pictures_are_sent_with_it(
 
 
 def test_removed_message_leaves_no_file(as_bob: Client, queue: Queue) -> None:
-    queue.post(as_bob, "Look", pictures=[picture()])
+    queue.post(as_bob, "Look", uploads=[picture()])
 
     queue.act(as_bob, "remove", "Look")
     erase_unused()

@@ -23,13 +23,18 @@ from chat.files.actions import new_file
 from chat.models import (
     AuditEvent,
     Conversation,
+    Document,
+    Job,
+    JobKind,
     Message,
     Project,
     ProjectAccess,
+    QueuedFile,
     Run,
     SearchKind,
     SearchRow,
     StoredFile,
+    UnsentFile,
     Upstream,
     User,
     Visibility,
@@ -41,10 +46,12 @@ from chat.runs.prompt import prepare
 from chat.search.sources import backfill, missing, outdated
 from tests.projects.conftest import Scene
 from tests.support.answers import png
+from tests.support.files import add_to_draft, ids_in
 from tests.support.rooms import filled_form, get_page
 
 SignIn = Callable[[User], Client]
 Say = Callable[..., Run]
+OFFERED = "//button[@name='shared']/@value"
 
 pytestmark = pytest.mark.databases
 
@@ -61,7 +68,7 @@ def map_file(scene: Scene, writer: User) -> StoredFile:
 
 @pytest.fixture
 def say(scene: Scene, upstream: Upstream) -> Say:
-    """A message of the conversation's owner, with these files."""
+    """A message of the conversation's owner, with these files, as it is sent from the queue."""
 
     def say(*shared: StoredFile, room: Conversation = scene.room) -> Run:
         return send_message(
@@ -71,7 +78,7 @@ def say(scene: Scene, upstream: Upstream) -> Say:
             text="Look at this.",
             choice=ModelChoice(upstream=upstream, model="demo/model"),
             idempotency_key=uuid.uuid4(),
-            attachments=shared,
+            attachments=[QueuedFile(file=each) for each in shared],
         )
 
     return say
@@ -139,10 +146,11 @@ def test_composer_offers_and_sends_them(
 ) -> None:
     client = signed_in(writer)
     address = f"/c/{scene.room.public_id}/"
-    data = filled_form(upstream, project_files=map_file.public_id)
+    place = scene.room.public_id.hex
 
-    offered = get_page(client, address).xpath("//input[@name='project_files']/@value")
-    response = client.post(f"{address}send/", data)
+    offered = get_page(client, address).xpath(OFFERED)
+    added = [add_to_draft(client, place, shared=offered[0]) for _ in range(2)]
+    response = client.post(f"{address}send/", filled_form(upstream, files=ids_in(added[1])[0]))
 
     assert offered == [str(map_file.public_id)]
     assert response.status_code == 302
@@ -157,17 +165,18 @@ def test_new_conversation_offers_and_sends_them(
 ) -> None:
     client = signed_in(writer)
     project = scene.project
+
+    offered = get_page(client, f"/?project={project.public_id}").xpath(OFFERED)
+    added = add_to_draft(client, f"new-{project.public_id.hex}", shared=offered[0])
     data = filled_form(
         upstream,
         team=project.team.public_id,
         project=project.public_id,
-        project_files=map_file.public_id,
+        files=ids_in(added)[0],
     )
-
-    page = get_page(client, f"/?project={project.public_id}")
     client.post("/c/", data)
 
-    assert page.xpath("//input[@name='project_files']/@value") == [str(map_file.public_id)]
+    assert offered == [str(map_file.public_id)]
     assert Message.objects.get(author=writer).attachments.get().file == map_file
 
 
@@ -176,11 +185,28 @@ def test_owner_outside_of_the_project_is_offered_none(
 ) -> None:
     client = signed_in(scene.people["owner"])
     address = f"/c/{scene.room.public_id}/"
-    data = filled_form(upstream, project_files=map_file.public_id)
+    place, shared = scene.room.public_id.hex, str(map_file.public_id)
 
-    assert not get_page(client, address).xpath("//input[@name='project_files']")
-    assert client.post(f"{address}send/", data).status_code == 422
+    assert not get_page(client, address).xpath(OFFERED)
+    assert add_to_draft(client, place, shared=shared).status_code == 409
+    response = client.post(f"{address}send/", filled_form(upstream, files=shared))
+
+    assert response.status_code == 409
     assert not Message.objects.exists()
+
+
+def test_who_leaves_the_project_sends_none_of_its_files(
+    signed_in: SignIn, scene: Scene, upstream: Upstream, map_file: StoredFile
+) -> None:
+    owner = scene.people["owner"]
+    row = UnsentFile.objects.create(user=owner, place=scene.room.public_id.hex, file=map_file)
+    data = filled_form(upstream, files=map_file.public_id)
+
+    response = signed_in(owner).post(f"/c/{scene.room.public_id}/send/", data)
+
+    assert response.status_code == 409
+    assert not reads(owner, map_file)
+    assert not access.unsent_files(owner, row.place)
 
 
 def test_files_of_other_projects_are_refused(say: Say, scene: Scene, map_file: StoredFile) -> None:
@@ -199,7 +225,10 @@ def test_too_many_files_are_refused(
     added = [
         files.add_file(writer, scene.project, new_file(f"{number}.png", png())) for number in "12"
     ]
-    data = {**filled_form(upstream), "project_files": [str(each.public_id) for each in added]}
+    # Added by two tabs at the same moment.
+    for each in added:
+        UnsentFile.objects.create(user=writer, place=scene.room.public_id.hex, file=each)
+    data = {**filled_form(upstream), "files": [str(each.public_id) for each in added]}
 
     response = signed_in(writer).post(f"/c/{scene.room.public_id}/send/", data)
 
@@ -301,6 +330,13 @@ def test_removed_file_goes_with_the_last_conversation(
         counts.append(StoredFile.objects.count())
 
     assert counts == [1, 0]
+
+
+def test_documents_are_read_when_they_are_added(scene: Scene, writer: User) -> None:
+    files.add_file(writer, scene.project, new_file("notes.md", b"# Notes"))
+
+    assert Document.objects.get().read_at is None
+    assert Job.objects.get().kind == JobKind.READ
 
 
 # --- search and export -------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from datetime import timedelta
 
-from tests.screens import tool_seed
+from tests.screens import file_seed, tool_seed
 
 LATE_TITLES = (
     ("River levels of October", 1),
@@ -41,6 +41,7 @@ def main(fake_url: str, sign_in_url: str) -> None:
         add_import,
         organize,
         add_projects,
+        file_seed.attach_files,
         share,
         meet,
         fork,

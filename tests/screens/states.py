@@ -343,6 +343,35 @@ def scroll_to_settings(page: Page) -> None:
     page.locator("select[name=shown]").scroll_into_view_if_needed()
 
 
+open_attached_file = press(".attaching [data-open-file]", then="#attached-file[open]")
+
+
+def type_wrong_pages(page: Page) -> None:
+    open_attached_file(page)
+    page.fill("#attached-pages", "40-60")
+    page.wait_for_selector("#attached-text .attach-refused")
+
+
+def upload_slowly(page: Page) -> None:
+    """Uploads of which one does not end, and one was refused."""
+    page.route(
+        "**/unsent/*/",
+        lambda route: (
+            None if b"gauges.xlsx" in (route.request.post_data_buffer or b"") else route.continue_()
+        ),
+    )
+    page.set_input_files(
+        "#attach-input",
+        [{"name": "gauges.xlsx", "mimeType": "application/x-sheet", "buffer": b"x" * 4096}],
+    )
+    page.wait_for_selector("[data-uploading]")
+    page.set_input_files(
+        "#attach-input",
+        [{"name": "program.bin", "mimeType": "application/x-program", "buffer": bytes(64)}],
+    )
+    page.wait_for_selector(".attachment-refused [data-cancel]")
+
+
 show_settings = in_order(open_sharing, scroll_to_settings)
 open_changes = press(".room-changes > summary", then=".room-changes[open]")
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpResponse
+from django.test import Client
+from django.urls import reverse
 
 from chat.models import FileContent, NewContent, StoredFile
 
@@ -16,6 +21,20 @@ def store_file(body: bytes = b"", **values: Any) -> StoredFile:
     fields = {"size_bytes": len(body), **values}
     file: StoredFile = StoredFile.objects.create(content_id=content.sha256, **fields)
     return file
+
+
+SCRIPT = {"X-Requested-With": "XMLHttpRequest"}
+
+
+def add_to_draft(client: Client, place: str, *uploads: UploadedFile, **fields: str) -> HttpResponse:
+    """What a page asks for when somebody picks files, or one of the project (``shared``)."""
+    address = reverse("unsent_add", args=[place])
+    return client.post(address, {"file": list(uploads), **fields}, headers=SCRIPT)
+
+
+def ids_in(response: HttpResponse) -> list[str]:
+    """The ids that a page posts for the files of these chips."""
+    return re.findall(r'name="files" value="([0-9a-f-]{36})"', response.content.decode())
 
 
 def use_directory(settings: Any, path: Path) -> None:

@@ -18,7 +18,7 @@ from django.utils.translation import gettext
 
 from chat import access
 from chat.conversations.titles import title_of
-from chat.core.errors import ActionRefused, AnswerLive, Overtaken, storage_errors
+from chat.core.errors import ActionRefused, AnswerLive, FilesTaken, Overtaken, storage_errors
 from chat.core.prepared import Prepared, PreparedDelete, insert
 from chat.events import JsonObject
 from chat.files.actions import AttachedFile, attach, written
@@ -392,11 +392,11 @@ def _once(
         try:
             with written(attachments) as stored, transaction.atomic():
                 return create(stored)
-        except (IntegrityError, Overtaken) as error:
+        except (IntegrityError, Overtaken, FilesTaken) as error:
             # A concurrent request may have inserted the same key first.
             if earlier := _earlier_run(user, key):
                 return earlier
-            if isinstance(error, Overtaken):
+            if isinstance(error, ActionRefused):
                 raise
             raise ActionRefused(
                 gettext("Someone else already sent this message. Reload the page.")

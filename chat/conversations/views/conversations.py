@@ -29,7 +29,7 @@ from chat.conversations.starters import starter_lists, takes_tools
 from chat.conversations.transcript import page_after, page_before, read_turns
 from chat.core.errors import ActionRefused, InvalidForm
 from chat.core.text import as_uuid
-from chat.files.actions import read_attachments, shows
+from chat.files.actions import shows
 from chat.models import Conversation, Project, Upstream, User
 from chat.web import responses
 from chat.web.decorators import (
@@ -84,7 +84,7 @@ def _home_page(
         "tool_choice": tool_choice,
         "key": uuid.uuid4(),
         "action": reverse("conversation_new"),
-        "room": f"new-{project.public_id.hex}" if project else "new",
+        "room": _place_of(project),
         "draft": draft,
         "refusal": refusal,
         # Asked only by a page without a team to write in, which says why.
@@ -97,6 +97,11 @@ def _home_page(
         "starter_lists": starter_lists(form, has_demo_tools=has_demo_tools),
     }
     return render(request, "conversations/home.html", context, status=status)
+
+
+def _place_of(project: Project | None) -> str:
+    """The place of the first message of a new conversation (`UnsentFile.place`)."""
+    return f"{access.NEW_IN_PROJECT}{project.public_id.hex}" if project else access.NEW
 
 
 def _first_of(user: User, server: UUID | None) -> Conversation | None:
@@ -124,7 +129,6 @@ def _start_form(
             or (offered_in(project) if project and has_default else _last_used(user))
         ),
         project=project,
-        shared=files_offered(user, project.pk) if project else None,
     )
 
 
@@ -176,7 +180,6 @@ def new(request: HttpRequest) -> HttpResponse:
         return _not_started(request, project, form.first_error(), 422)
     said = form.cleaned_data
     try:
-        attachments = read_attachments(said["project_files"], request.FILES.getlist("pictures"))
         run = message_actions.start_conversation(
             request.user,
             project or said["team"],
@@ -185,12 +188,12 @@ def new(request: HttpRequest) -> HttpResponse:
             idempotency_key=said["key"],
             visibility=said["visibility"] or form.fields["visibility"].initial,
             expires_in=said["expires"],
-            attachments=attachments,
+            attachments=form.files_at(_place_of(project)),
             tools=said["tools"],
         )
     except ActionRefused as refusal:
         return _not_started(request, project, str(refusal), refusal.status)
-    if not (page_responses.says(run, said["text"]) and shows(run, attachments)):
+    if not (page_responses.says(run, said["text"]) and shows(run, said["files"])):
         refusal_text = str(page_responses.SAID_OTHERWISE)
         return _not_started(request, project, refusal_text, 409, new_key=True)
     return _started(request, run.conversation)

@@ -30,7 +30,7 @@ from chat.core.errors import (
     storage_errors,
 )
 from chat.events import Result
-from chat.files.actions import read_attachments, shows
+from chat.files.actions import shows
 from chat.live.snapshot import render_part
 from chat.models import Conversation, Message, Role, Run, Upstream
 from chat.rendering.copied_text import divided
@@ -59,15 +59,10 @@ def _result_of(run: Run) -> Result:
 
 @post_action(partial(access.get_conversation, for_write=True), page.refuse_beside())
 def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
-    form = SendForm(
-        request.POST,
-        upstreams=upstreams_of_choice(request, conversation),
-        shared=composer.files_offered(request.user, conversation.project_id),
-    )
+    form = SendForm(request.POST, upstreams=upstreams_of_choice(request, conversation))
     if not form.is_valid():
         raise InvalidForm(form.first_error())
     said = form.cleaned_data
-    attachments = read_attachments(said["project_files"], request.FILES.getlist("pictures"))
     # Only pages that show the conversation send the answer above.
     parent = message_actions.parent_in(
         request.user, conversation, said["parent"], idempotency_key=said["key"]
@@ -76,7 +71,7 @@ def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
         "text": said["text"],
         "choice": form.model_choice(),
         "idempotency_key": said["key"],
-        "attachments": attachments,
+        "attachments": form.files_at(conversation.public_id.hex),
     }
     try:
         run = message_actions.send_message(
@@ -92,11 +87,11 @@ def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
         enqueue_message()(request.user, conversation, parent=parent.message, **words)
         return page.accepted(request, conversation)
     if run.is_repeated and not (
-        page.says(run, said["text"], within=conversation) and shows(run, attachments)
+        page.says(run, said["text"], within=conversation) and shows(run, said["files"])
     ):
         raise KeyReused(page.SAID_OTHERWISE)
     note_begun(request, run)
-    return page.sent(request, conversation, run, parent=parent, has_attachments=bool(attachments))
+    return page.sent(request, conversation, run, parent=parent, has_attachments=bool(said["files"]))
 
 
 def upstreams_of_choice(request: HttpRequest, conversation: Conversation) -> list[Upstream]:

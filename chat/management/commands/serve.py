@@ -24,10 +24,10 @@ from project.startup import (
 # Seconds that a runner may need after its drain, to interrupt runs and for a last commit on a slow
 # database.
 DRAIN_MARGIN_SECONDS = 20
-# Addresses that accept messages with pictures (a new conversation, an existing one, the API), and
-# files to import, whole or in pieces.
+# Addresses that accept files: those of a message that is being written, those of a project, messages with
+# pictures of the API, and files to import, whole or in pieces.
 UPLOADS = (
-    r"/(c/([0-9a-f-]{36}/send/)?|api/v1/chat"
+    r"/(unsent/[0-9a-z-]{1,40}/|projects/[0-9a-f-]{36}/files/|api/v1/chat"
     r"|settings/data/(import|[0-9a-f-]{36}/piece/[0-9]+)/)(\?.*)?"
 )
 

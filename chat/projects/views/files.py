@@ -30,9 +30,9 @@ def _back(
 
 @post_action(partial(access.get_project, for_write=True), _back)
 def add(request: HttpRequest, project: Project) -> HttpResponse:
-    files = read_uploads(request.FILES.getlist("pictures"))
+    files = read_uploads(request.FILES.getlist("files"))
     if not files:
-        raise ActionRefused(gettext("Choose images first."))
+        raise ActionRefused(gettext("Choose files first."))
     for new in files:
         add_file(request.user, project, new)
     text = ngettext("%(count)d file added", "%(count)d files added", len(files))

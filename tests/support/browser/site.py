@@ -83,7 +83,7 @@ class BrowserSite(Site):
     def settle(self) -> None:
         """Ends whatever a test has left, so that the next one finds the queue empty."""
         soon(self._has_stopped_all)
-        for table in ("chat_draft", "chat_presence"):
+        for table in ("chat_draft", "chat_presence", "chat_unsentfile"):
             self.rows(f"DELETE FROM {table}")
         self.fake.clear()
 
