@@ -538,6 +538,7 @@ _DISCREET = {
         *(DATABASE_URL, REDIS_URL, UPSTREAM_PROXY, METRICS_TOKEN),
         *(SECRET_KEY, *SECRET_KEY_FALLBACKS, *ENCRYPTION_KEYS),
         *EMAIL_SECRETS,
+        *(value for _, added in TOOL_COMMANDS.values() for value in added.values()),
         *(value for value in FILES_OPTIONS.values() if isinstance(value, str)),
     ),
     "with_texts": DEBUG,

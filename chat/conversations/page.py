@@ -415,10 +415,8 @@ def strip_mark(running: Run | None, waiting: Run | None, waits: WaitsFor | None 
         return running.public_id.hex
     if waiting is None:
         return ""
-    if waits is None or waits.people:
-        kind = "approval" if waits is not None and waits.only_approvals else "waits"
-        return f"{kind}-{waiting.public_id.hex}"
-    return f"runs-{waiting.public_id.hex}-{zlib.crc32(repr(waits.tools).encode()):08x}"
+    kind = "waits" if waits is None or waits.people else "runs"
+    return f"{kind}-{waiting.public_id.hex}-{zlib.crc32(repr(waits).encode()):08x}"
 
 
 def action_mark(at_work: Run | None) -> str:

@@ -194,4 +194,6 @@ def _names_answerers(context: Mapping[str, Any]) -> bool:
     turns = [*context["appended"], *(each.turn for each in context["changed"])]
     cards = (card for turn in turns for run in turn.runs for card in run.asked)
     is_for_one = getattr(context.get("tool_choice"), "names_reader", False)
+    waits = context["waits"]
+    is_for_one = is_for_one or (waits is not None and waits.person is not None)
     return is_for_one or any(card.names_reader for card in cards)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID, uuid4
 
 from django.utils.translation import gettext
@@ -32,6 +33,7 @@ from chat.models.tree import Place
 from chat.rendering.components import name_of as name_in_line
 from chat.rendering.tool_calls import NAMED_TOOLS
 from chat.runs.outcomes import SERVER_IS_GONE, TOO_MANY_PAUSES
+from chat.runs.tool_calls import NEEDS_SCOPE, with_account
 
 # Turns of a new page; earlier ones are loaded when the reader scrolls up.
 PAGE_TURNS = 20
@@ -412,11 +414,16 @@ def last_run(path: Path, turns: Iterable[Turn] = ()) -> Run | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitsFor:
-    """The cause of a waiting answer: people, or only calls of these tools, which run."""
+    """The cause of a waiting answer: people, or only calls of these tools, which run. ``person`` is the key of the one
+    person who alone can reply; ``server`` the one where they are to sign in, with its name if it is one."""
 
     people: bool
-    # People are asked for nothing but approvals.
+    # People are asked for nothing but approvals, or but to sign in.
     only_approvals: bool = False
+    only_sign_in: bool = False
+    person: int | None = None
+    person_name: str = ""
+    server: str = ""
     tools: Sequence[str] = ()
 
     @property
@@ -430,11 +437,38 @@ def waits_for(run: Run | None) -> WaitsFor | None:
     if run is None or run.status != RunStatus.WAITING:
         return None
     left = run.questions.filter(status__in=UNSETTLED_STATUSES).order_by("position")
-    rows = list(left.values_list("status", "body__tool", "tool_call__status"))
+    rows = list(with_account(left).values("status", "body__tool", "has_account", *_OF_CALL))
     if not rows:
         return None
-    asked = [call for status, _, call in rows if status in OPEN_STATUSES]
+    asked = [row for row in rows if row["status"] in OPEN_STATUSES]
     if asked:
-        only_approvals = set(asked) == {CallStatus.APPROVAL}
-        return WaitsFor(people=True, only_approvals=only_approvals)
-    return WaitsFor(people=False, tools=list(dict.fromkeys(str(tool or "") for _, tool, _ in rows)))
+        return _waits_for_people(asked)
+    tools = dict.fromkeys(str(row["body__tool"] or "") for row in rows)
+    return WaitsFor(people=False, tools=list(tools))
+
+
+_OF_CALL = (
+    *("tool_call__status", "tool_call__error", "tool_call__is_personal", "tool_call__server_name"),
+    *("tool_call__executor", "tool_call__executor__name"),
+)
+
+
+def _waits_for_people(asked: Sequence[Mapping[str, Any]]) -> WaitsFor:
+    only_approvals = all(row["tool_call__status"] == CallStatus.APPROVAL for row in asked)
+    only_sign_in = only_approvals and all(_needs_sign_in(row) for row in asked)
+    people = {row["tool_call__executor"] for row in asked}
+    is_one = len(people) == 1 and all(row["tool_call__is_personal"] for row in asked)
+    servers = {row["tool_call__server_name"] for row in asked}
+    return WaitsFor(
+        people=True,
+        only_approvals=only_approvals,
+        only_sign_in=only_sign_in,
+        person=asked[0]["tool_call__executor"] if is_one else None,
+        person_name=(asked[0]["tool_call__executor__name"] or "") if is_one else "",
+        server=servers.pop() if only_sign_in and len(servers) == 1 else "",
+    )
+
+
+def _needs_sign_in(row: Mapping[str, Any]) -> bool:
+    lacks_some = not row["has_account"] or row["tool_call__error"] == NEEDS_SCOPE
+    return bool(row["tool_call__is_personal"] and lacks_some)

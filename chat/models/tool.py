@@ -69,7 +69,7 @@ class ToolServer(models.Model):
     )
     # {name: value}, encrypted: a key that everybody's calls use.
     sealed_headers = models.TextField(blank=True, editable=False)
-    # The person with whose account the tools are read, if each person signs in.
+    # The person with whose account the tools are read next, if each person signs in.
     listed_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         null=True,
@@ -89,7 +89,7 @@ class ToolServer(models.Model):
     tested_at = models.DateTimeField(null=True, blank=True)
     # From then on the list of tools is stale, and is read again.
     list_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # The list that was read last is for the person alone with whose account it was read.
+    # The list that was read last is for the person alone with whose account it was read, whoever reads the next one.
     has_private_list = models.BooleanField(default=False, db_default=False, editable=False)
     list_person = models.ForeignKey(
         settings.AUTH_USER_MODEL,

@@ -81,6 +81,8 @@ class ToolAccount(models.Model):
     token_endpoint = models.CharField(max_length=500)
     revocation_endpoint = models.CharField(max_length=500, blank=True)
     scope = models.CharField(max_length=2000, blank=True)
+    # The scopes that the server wants in addition for its list of tools, by spaces.
+    needed_scope = models.CharField(max_length=2000, blank=True, default="", db_default="")
     # {"access", "refresh"}, encrypted.
     sealed_tokens = models.TextField(editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)

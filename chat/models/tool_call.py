@@ -174,10 +174,10 @@ class ToolCall(models.Model):
 
 
 class ToolRecording(models.Model):
-    """The last message of a call to its server, and the response, without credentials and as far as they are kept. It is
+    """A message of a call to its server, and the response, without credentials and as far as they are kept. It is
     deleted when recordings of answers are."""
 
-    call = models.OneToOneField(ToolCall, on_delete=models.CASCADE, related_name="recording")
+    call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, related_name="recordings")
     sent = models.TextField(blank=True)
     received = models.TextField(blank=True)
     recorded_at = models.DateTimeField(default=timezone.now, db_index=True)

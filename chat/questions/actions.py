@@ -59,8 +59,6 @@ SERVER_REMOVED = gettext_lazy(
 )
 # Stored in English for people and the model; pages translate it.
 NO_INPUT = gettext_noop("The tool asked for input, and the call was ended without it.")
-NOT_CONNECTED = gettext_noop("This tool needs an account at its server.")
-NEEDS_SCOPE = gettext_noop("The server wants more rights of the account for this call.")
 SERVER_OFF = gettext_lazy(
     "This answer’s server is disabled, so the question stays open. Ask an administrator to "
     "enable it, or try again with another server."

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.core.exceptions import ObjectDoesNotExist
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 
 from chat import access
-from chat.models import Question, Run, RunStatus, ToolAccount, ToolInput
+from chat.models import Question, Run, RunStatus, ToolInput
 from chat.models.imports import name_answerers
 from chat.questions.input_cards import input_cards
 from chat.questions.question_cards import QuestionCard
 from chat.questions.tool_call_cards import ToolCallCard
+from chat.runs.tool_calls import with_account
 
 # The relations that the card of a call reads beside its question.
 WITH_CALL = (
@@ -38,12 +39,7 @@ def cards_of(questions: Iterable[Question]) -> list[QuestionCard]:
 
 def with_calls(questions: QuerySet[Question]) -> QuerySet[Question]:
     """The questions with what `card_of` needs."""
-    account = ToolAccount.objects.filter(
-        person=OuterRef("tool_call__executor"),
-        server=OuterRef("tool_call__tool__server"),
-        problem="",
-    )
-    return questions.select_related(*WITH_CALL).annotate(has_account=Exists(account))
+    return with_account(questions.select_related(*WITH_CALL))
 
 
 def cards_by_run(runs: Iterable[Run]) -> dict[int, tuple[QuestionCard, ...]]:

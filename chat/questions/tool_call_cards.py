@@ -15,13 +15,13 @@ from django.utils.translation import gettext, gettext_lazy
 
 from chat.events import JsonObject
 from chat.models import CallStatus, QuestionStatus, ToolCall, ToolRule, User
-from chat.questions.actions import NEEDS_SCOPE, NOT_CONNECTED
 from chat.questions.input_cards import InputCard, first_open, input_cards
 from chat.questions.question_cards import QuestionCard, digest
 from chat.rendering import figures
 from chat.rendering.approvals import ApprovalCall
 from chat.rendering.components import name_of, output_excerpt
 from chat.rendering.safety import HIDDEN
+from chat.runs.tool_calls import NEEDS_SCOPE, NOT_CONNECTED
 from chat.web.tool_words import credential_of, where_called
 
 # Characters of the message that a server sends with its progress.
@@ -278,7 +278,7 @@ class ToolCallCard(QuestionCard):
         if self.may_have_run:
             return gettext("May have run")
         return (
-            gettext("Waiting for a sign-in")
+            gettext("Waiting for sign-in")
             if self.needs_account
             else gettext("Waiting for approval")
         )

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from chat import access
-from chat.models import Run, ToolCall, ToolInput, ToolRecording, ToolRule
+from chat.models import Run, ToolCall, ToolInput, ToolRule
 from chat.rendering.components import excerpt, excerpt_of_json, name_of
 from chat.rendering.figures import count, duration, milliseconds_of, size
 from chat.rendering.hidden_letters import Part, visible_parts
@@ -58,9 +58,9 @@ class ToolReceipt:
 def tool_receipts_of(run: Run, *, with_settings: bool) -> list[ToolReceipt]:
     """The receipts of the calls that the run asked for, in their order."""
     calls = ToolCall.objects.filter(question__run=run).select_related(
-        *("question", "tool__server", "tool__request", "approved_by", "executor", "recording")
+        *("question", "tool__server", "tool__request", "approved_by", "executor")
     )
-    calls = calls.prefetch_related("inputs__answered_by")
+    calls = calls.prefetch_related("inputs__answered_by", "recordings")
     is_shared = access.is_seen_by_others(run.conversation)
     return [
         _receipt(call, with_settings, hides_words=call.hides_words(is_shared=is_shared))
@@ -94,13 +94,10 @@ def _receipt(call: ToolCall, with_settings: bool, *, hides_words: bool) -> ToolR
 
 
 def _messages_of(call: ToolCall) -> list[tuple[str, SafeString]]:
-    recording: ToolRecording | None = getattr(call, "recording", None)
-    if recording is None:
-        return []
-    texts = (
-        (gettext("Sent to the server"), recording.sent),
-        (gettext("Received from the server"), recording.received),
-    )
+    texts = []
+    for each in sorted(call.recordings.all(), key=lambda recording: recording.pk):
+        texts.append((gettext("Sent to the server"), each.sent))
+        texts.append((gettext("Received from the server"), each.received))
     return [(label, excerpt(text)) for label, text in texts if text]
 
 

@@ -21,6 +21,7 @@ from chat.models import (
     QuestionStatus,
     Run,
     RunStatus,
+    ToolAccount,
     ToolCall,
     ToolInput,
     User,
@@ -35,6 +36,9 @@ TOOL_CALLS = "tool_calls"
 # Stored in English for people and the model; pages translate it.
 STOPPED = gettext_noop("The call was stopped.")
 STOPPED_LATE = gettext_noop("The call was stopped after it was sent, so it may have run.")
+# With one of these as its ``error``, a call waits until its executor has signed in.
+NOT_CONNECTED = gettext_noop("This tool needs an account at its server.")
+NEEDS_SCOPE = gettext_noop("The server wants more rights of the account for this call.")
 
 
 class WaitingFor(StrEnum):
@@ -58,6 +62,16 @@ def waiting_for(statuses: Iterable[str]) -> WaitingFor:
 def running_questions() -> QuerySet[Question]:
     """The questions whose calls are queued or running."""
     return Question.objects.filter(status=QuestionStatus.RUNNING)
+
+
+def with_account(questions: QuerySet[Question]) -> QuerySet[Question]:
+    """The questions with ``has_account``: whether the executor of the call has an account at its server."""
+    account = ToolAccount.objects.filter(
+        person=OuterRef("tool_call__executor"),
+        server=OuterRef("tool_call__tool__server"),
+        problem="",
+    )
+    return questions.annotate(has_account=Exists(account))
 
 
 def stoppable_questions() -> QuerySet[Question]:

@@ -30,7 +30,7 @@ from chat.models import (
     User,
 )
 from chat.questions import actions as questions
-from chat.runs.tool_calls import TOOL_CALLS
+from chat.runs.tool_calls import NOT_CONNECTED, TOOL_CALLS
 from chat.tools import checks
 from chat.tools.arguments import check_arguments
 from chat.tools.definitions import call_digest
@@ -174,7 +174,7 @@ def go_on_without(user: User, call: ToolCall) -> Run | None:
 def _check_connected(call: ToolCall) -> None:
     """Without the account the call would only ask again."""
     if call.tool is not None and not checks.is_connected(call.tool, call.executor):
-        raise ActionRefused(gettext(questions.NOT_CONNECTED))
+        raise ActionRefused(gettext(NOT_CONNECTED))
 
 
 def _decide(user: User, call: ToolCall, is_allowed: bool, keeps_private: bool | None) -> None:

@@ -23,7 +23,7 @@ from chat.models import (
     ToolRule,
     User,
 )
-from chat.questions.actions import NOT_CONNECTED
+from chat.runs.tool_calls import NOT_CONNECTED
 from chat.tools.definitions import call_digest, tool_digest
 from chat.tools.kinds import executor_of
 from chat.tools.rules import Situation, Verdict, decide

@@ -31,7 +31,7 @@ from chat.models import (
 )
 from chat.questions import actions as questions
 from chat.runs.tool_call_metrics import count_call
-from chat.runs.tool_calls import TOOL_CALLS
+from chat.runs.tool_calls import NOT_CONNECTED, TOOL_CALLS
 from chat.tools import checks
 from chat.tools.call_addresses import address_of
 from chat.tools.call_rows import (
@@ -223,7 +223,7 @@ def _account_of(call: ToolCall) -> int | None:
         return None
     account = account_for_call(call.executor, tool.server)
     if account is None:
-        raise CallFailed(questions.NOT_CONNECTED)
+        raise CallFailed(NOT_CONNECTED)
     return account.pk
 
 

@@ -32,7 +32,7 @@ from chat.models import (
 )
 from chat.questions import actions as questions
 from chat.runs.tool_call_metrics import count_call
-from chat.runs.tool_calls import TOOL_CALLS
+from chat.runs.tool_calls import NEEDS_SCOPE, NOT_CONNECTED, TOOL_CALLS
 from chat.search.sources import index
 from chat.tools.call_rows import (
     end_deleted,
@@ -246,7 +246,7 @@ def _ask_to_sign_in(pk: int, claim: UUID, scopes: Sequence[str]) -> bool:
             claim=None,
             runner=None,
             sent_at=None,
-            error=questions.NEEDS_SCOPE if scopes else questions.NOT_CONNECTED,
+            error=NEEDS_SCOPE if scopes else NOT_CONNECTED,
             **({"needed_scope": " ".join(scopes)} if scopes else {}),
         )
         if asked:

@@ -10,10 +10,13 @@ from django.conf import settings
 from chat.core.text import clean
 from chat.events import JsonObject
 from chat.tools.claims import ClaimedCall
-from chat.tools.kinds import InputReply, Recording
+from chat.tools.kinds import RECORDED_BYTES, InputReply, Recording
 
 # Characters of a message about progress.
 PROGRESS_CHARACTERS = 200
+# Exchanges of a call that its receipt shows, and the characters of all of them.
+MOST_RECORDINGS = 20
+RECORDINGS_CHARACTERS = 4 * RECORDED_BYTES
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -27,9 +30,11 @@ class Execution:
     is_task_silent: bool = False
     progress: JsonObject = field(default_factory=dict)
     is_progress_new: bool = False
+    # The server has told that its list of tools has changed, and nobody knows yet.
+    has_new_list: bool = False
     limit: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
     waiting: dict[int, asyncio.Future[InputReply]] = field(default_factory=dict)
-    recording: Recording = field(default_factory=Recording)
+    recordings: list[Recording] = field(default_factory=list)
     # Requests so far, also those that were refused unseen.
     asked: int = 0
     _left_seconds: float = 0.0
@@ -71,8 +76,19 @@ class Execution:
             self.limit.reschedule(now + self._left_seconds)
 
     def record(self, recording: Recording) -> None:
-        if recording.sent:
-            self.recording = recording
+        """Keeps the first exchange, which most often is the call itself, and the last ones of many."""
+        if not recording.sent:
+            return
+        self.recordings.append(recording)
+        while len(self.recordings) > 2 and self._has_too_many_recordings():
+            del self.recordings[1]
+
+    def _has_too_many_recordings(self) -> bool:
+        characters = sum(len(each.sent) + len(each.received) for each in self.recordings)
+        return len(self.recordings) > MOST_RECORDINGS or characters > RECORDINGS_CHARACTERS
+
+    def list_changed(self) -> None:
+        self.has_new_list = True
 
     def heard(self, has_answered: bool) -> None:
         self.is_task_silent = not has_answered

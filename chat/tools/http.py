@@ -22,6 +22,7 @@ from chat.tools.kinds import (
     OutputFile,
     Recording,
 )
+from chat.tools.lost_calls import sentence_of
 from chat.upstreams.exchange import ExchangedResponse, ExchangeTimes, Headers, exchange
 from chat.upstreams.failures import UpstreamError, UpstreamRefused
 from chat.upstreams.redaction import Redactor, secret_texts
@@ -84,17 +85,22 @@ async def fetch(
         )
         try:
             content = await _read(response, request)
-            _record(request, f"{method} {url}", body, content)
+            _record(request, method, url, body, content)
             return response, content
         finally:
             await response.aclose()
     except UpstreamError as error:
         never_sent = isinstance(error, UpstreamRefused) and error.never_accepted
-        raise CallFailed(error.info.message, may_have_run=not never_sent) from None
+        sentence = error.info.message if never_sent else sentence_of(error.info)
+        raise CallFailed(sentence, may_have_run=not never_sent) from None
 
 
-def _record(request: CallRequest, line: str, body: bytes, content: bytes) -> None:
+def _record(request: CallRequest, method: str, url: str, body: bytes, content: bytes) -> None:
+    """The path and the query of a tool's address may be a secret, as those of a webhook are; the arguments in them are
+    in the receipt."""
     headers = dict(request.address.headers)
+    parts = urlsplit(url)
+    line = f"{method} {parts.scheme}://{parts.netloc}/…"
     redactor = Redactor([*headers.values(), *secret_texts(headers, "headers")])
     sent = f"{line}\n\n{body[:RECORDED_BYTES].decode('utf-8', 'replace')}".strip()
     received = content[:RECORDED_BYTES].decode("utf-8", "replace")

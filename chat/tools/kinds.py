@@ -84,21 +84,17 @@ class Continuation:
     known: frozenset[str] = frozenset()
 
 
-async def _nothing() -> None:
-    """For requests that nobody listens to."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest:
     """One call that may be made, or continued. ``report`` takes the progress that the server tells; ``sent`` must be
     awaited before the first byte of the call itself is sent, and stores that it may have run from then on.
     ``store_task`` must be awaited before anything else is done with a task, and returns whether the call goes on;
     ``ask`` waits for the answer of a person, while the call is open. ``heard`` is told whether the server has answered
-    the last question about a task: the state of one is unknown as long as it hasn't. ``list_changed`` is awaited when
+    the last question about a task: the state of one is unknown as long as it hasn't. ``list_changed`` is called when
     the server tells that its list of tools has changed. ``traceparent`` is the trace context (W3C) that goes with each
     message of the call. ``renew`` gives the headers of a new token after the server has refused that of an account; it
     raises ``NeedsSignIn``, or ``CallFailed`` if there is none right now. ``record`` takes each exchange of messages that
-    belongs to the call itself; the last one is kept."""
+    belongs to the call itself."""
 
     kind: ToolKind
     address: Address
@@ -111,7 +107,7 @@ class CallRequest:
     ask: Callable[[AskedInput], Awaitable[InputReply]]
     continuation: Continuation = Continuation()
     heard: Callable[[bool], None] = lambda has_answered: None
-    list_changed: Callable[[], Awaitable[None]] = _nothing
+    list_changed: Callable[[], None] = lambda: None
     traceparent: str = ""
     renew: Callable[[], Awaitable[Mapping[str, str]]] | None = None
     record: Callable[[Recording], None] = lambda recording: None
@@ -154,7 +150,7 @@ class CallOutput:
 class CallFailed(Exception):
     """A call without an output. Its text is a sentence for people; ``may_have_run``: it was sent, and nobody
     knows what it has done. ``is_unauthorized``: the server wants another credential (401), and has run nothing.
-    ``missing_scopes``: the server wants these of the account in addition (403), and has run nothing.
+    ``missing_scopes``: the server wants these of the account in addition (403), and has done nothing.
     ``leaves_task``: its task may have its result, and must not be canceled."""
 
     def __init__(
@@ -164,12 +160,13 @@ class CallFailed(Exception):
         may_have_run: bool = False,
         is_unauthorized: bool = False,
         leaves_task: bool = False,
+        missing_scopes: Sequence[str] = (),
     ) -> None:
         super().__init__(sentence)
         self.may_have_run = may_have_run
         self.is_unauthorized = is_unauthorized
         self.leaves_task = leaves_task
-        self.missing_scopes: Sequence[str] = ()
+        self.missing_scopes = missing_scopes
 
 
 class NeedsSignIn(Exception):

@@ -1,11 +1,11 @@
-"""Recordings of calls for their receipts: the last message and the response.
+"""Recordings of calls for their receipts: the messages and the responses.
 
 These functions are called in a database thread, but for the periodic task of runners that deletes old ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -29,21 +29,24 @@ def end_recorded(
     pk: int,
     claim: UUID,
     ending: CallOutput | InputNeeded | CallFailed | NeedsSignIn,
-    recording: Recording,
+    recordings: Sequence[Recording],
 ) -> bool:
-    """Ends the call as ``end_call`` does, and keeps the recording. A call without one has ended as well."""
+    """Ends the call as ``end_call`` does, and keeps the recordings, also beside those of earlier requests of the call. A
+    call without any has ended as well."""
     has_ended = endings.end_call(pk, claim, ending)
-    if has_ended and recording.sent and settings.RAW_FRAMES_DAYS > 0:
-        _keep(pk, recording)
+    if has_ended and recordings and settings.RAW_FRAMES_DAYS > 0:
+        _keep(pk, recordings)
     return has_ended
 
 
-def _keep(pk: int, recording: Recording) -> None:
+def _keep(pk: int, recordings: Sequence[Recording]) -> None:
     """A result that may stay with the executor stands in its row and nowhere else."""
     call = ToolCall.objects.filter(pk=pk).exclude(is_personal=True, keeps_private=True).first()
     if call is not None:
-        texts = {"sent": clean(recording.sent), "received": clean(recording.received)}
-        ToolRecording.objects.update_or_create(call=call, defaults=texts)
+        ToolRecording.objects.bulk_create(
+            ToolRecording(call=call, sent=clean(each.sent), received=clean(each.received))
+            for each in recordings
+        )
 
 
 def purge_some() -> bool:

@@ -88,7 +88,7 @@ class ToolRunner:
             return
         await self._drop_stopped()
         await self._asked_people.bring_answers()
-        await self._show_progress()
+        await self._show_news()
         if not self._is_draining:
             await self._canceler.start_due()
         runner = self._identity()
@@ -153,7 +153,7 @@ class ToolRunner:
                 # The next round does it again, should the task still be there.
                 self._executions[pk][1].cancel()
 
-    async def _show_progress(self) -> None:
+    async def _show_news(self) -> None:
         for execution, _ in list(self._executions.values()):
             if execution.is_progress_new:
                 execution.is_progress_new = False
@@ -161,6 +161,18 @@ class ToolRunner:
                 await self._threads.call(
                     claims.store_progress, call.pk, call.claim, execution.progress
                 )
+            await self._expire_list(execution)
+
+    async def _expire_list(self, execution: Execution) -> None:
+        """A server may tell it all the time: once in a round is enough. The list gets stale by itself, too."""
+        if not execution.has_new_list:
+            return
+        execution.has_new_list = False
+        call = execution.call.pk
+        try:
+            await self._threads.call(server_lists.expire_list, call)
+        except Exception as error:
+            logger.warning("tool_list.unexpired call=%d error=%s", call, type(error).__name__)
 
     async def _execute(self, execution: Execution) -> None:
         """If it is cancelled, the code that cancels it handles the call's row."""
@@ -169,6 +181,7 @@ class ToolRunner:
         except CallDropped:
             return
         await self._store(execution, ending)
+        await self._expire_list(execution)
 
     async def _call(
         self, execution: Execution
@@ -214,9 +227,6 @@ class ToolRunner:
         async def ask(asked: AskedInput) -> InputReply:
             return await self._asked_people.ask(execution, asked)
 
-        async def list_changed() -> None:
-            await self._threads.call(server_lists.expire_list, call.pk)
-
         return CallRequest(
             kind=call.kind,
             address=call.address,
@@ -229,7 +239,7 @@ class ToolRunner:
             ask=ask,
             continuation=call.continuation,
             heard=execution.heard,
-            list_changed=list_changed,
+            list_changed=execution.list_changed,
             traceparent=call.traceparent,
             record=execution.record,
         )
@@ -299,7 +309,7 @@ class ToolRunner:
         while True:
             try:
                 await self._threads.call(
-                    recordings.end_recorded, call.pk, call.claim, ending, execution.recording
+                    recordings.end_recorded, call.pk, call.claim, ending, execution.recordings
                 )
                 return
             except Exception as error:

@@ -25,6 +25,7 @@ from chat.runs.runner import PeriodicTask
 from chat.tools.kinds import CallFailed, NeedsSignIn
 from chat.tools.mcp import list_tools
 from chat.tools.mcp.listing import (
+    LEAST_LIST_SECONDS,
     USUAL_LIST_SECONDS,
     ListingFailed,
     ListRequest,
@@ -33,7 +34,7 @@ from chat.tools.mcp.listing import (
 )
 from chat.tools.server_lists import store_listing
 from chat.tools.servers import TESTS
-from chat.tools.sign_in.accounts import account_for_call, bearer
+from chat.tools.sign_in.accounts import account_for_call, bearer, need_scopes
 from chat.tools.sign_in.refresh import AccountTokens
 from chat.upstreams.client import Client
 
@@ -42,7 +43,7 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 30.0
 # A server of which a process that died had begun the test is tested again after this time.
 LOST_AFTER = timedelta(minutes=3)
-# After this time a server is read again that couldn’t be read.
+# After this time at the latest a server is read again that couldn’t be read.
 READ_AGAIN_AFTER = timedelta(seconds=USUAL_LIST_SECONDS)
 AT_ONCE = 4
 # How often a step that was made is written, so that pages show it.
@@ -190,6 +191,10 @@ async def _list_signed_in(
             if failed.is_unauthorized:
                 await tokens.give_up(credential)
             raise
+    except ListingFailed as failed:
+        if failed.missing_scopes:
+            await threads.call(need_scopes, account.pk, failed.missing_scopes)
+        raise
     finally:
         await tokens.aclose()
 
@@ -270,11 +275,21 @@ def give_back(test: ServerTest) -> None:
     _held(test).update(test_claimed_at=None)
 
 
+def _pause_after_failure(test: ServerTest) -> timedelta:
+    """Twice the time of the last one: a server that is down is asked less and less often, and one that wants to be read
+    soon after a short failure soon."""
+    server = test.server
+    if server.tested_at is None or server.list_expires_at is None:
+        return READ_AGAIN_AFTER
+    last = max(server.list_expires_at - server.tested_at, timedelta(seconds=LEAST_LIST_SECONDS))
+    return min(2 * last, READ_AGAIN_AFTER)
+
+
 def end_test(test: ServerTest, listing: ToolListing | None) -> None:
     """Stores the report, and the tools if they were read. A server that was removed or changed meanwhile stays as it is."""
     now = timezone.now()
     values: dict[str, object] = {}
-    fresh = timedelta(seconds=listing.fresh_seconds) if listing else READ_AGAIN_AFTER
+    fresh = timedelta(seconds=listing.fresh_seconds) if listing else _pause_after_failure(test)
     if listing is not None:
         values = {
             "protocol": listing.protocol,

@@ -1,7 +1,9 @@
 """What a call costs that Tributary runs, beside a direct call of the MCP library, on both databases.
 
-``make bench BENCH=tools``. Milliseconds of a call at a server in the same process: direct; of one answer that is
-alone, from the claim to the stored result; and of answers that are all asked for at once, with rounds of one call.
+``make bench BENCH=tools``. Milliseconds of a call at a server in the same process, and their ratio to a call of the
+library alone: by the client; of one answer that is alone, from the claim to the stored result; and of answers that are
+all asked for at once, with rounds of one call. The client also listens for changes of the server's list of tools, with a
+subscription or in the stream of the session: the last column is without that.
 """
 
 from __future__ import annotations
@@ -11,7 +13,10 @@ import json
 import os
 import statistics
 import time
-from typing import Any
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 from uuid import uuid4
 
 import django
@@ -40,9 +45,14 @@ from chat.models import (
 )
 from chat.runs.runner import Runner
 from chat.tools.definitions import tool_digest
+from chat.upstreams.addresses import AddressPolicy
+from chat.upstreams.client import open_client
 from tests.bench.both_databases import measured_on_both
 from tests.runs.waiting import calling, saying, wire_call
 from tests.support.upstream.fake import FakeUpstream
+
+if TYPE_CHECKING:
+    from tests.tools.mcp.servers import OwnServer
 
 ANSWERS, ROUNDS = 50, 3
 ALONE_ROUNDS = 20
@@ -54,14 +64,27 @@ def report() -> str:
     lines = [
         f"Tools: milliseconds of a call; {ANSWERS} answers at once with {ROUNDS} rounds each",
         "",
-        f"{'':<12}{'direct':>8}{'alone':>8}{'at once':>9}{'complete':>10}{'calls':>7}{'seconds':>9}",
+        f"{'':<12}{'direct':>8}{'alone':>16}{'at once':>16}{'complete':>10}{'calls':>7}{'seconds':>9}",
     ]
+    eras: dict[str, Any] = {}
     for name, found in measured_on_both("tests.bench.tools"):
+        eras = eras or found["eras"]
         lines.append(
-            f"{name:<12}{found['direct']:>8.1f}{found['alone']:>8.1f}{found['at_once']:>9.1f}"
-            f"{found['complete']:>10}{found['calls']:>7}{found['seconds']:>9.1f}"
+            f"{name:<12}{found['direct']:>8.1f}{_beside(found, 'alone')}{_beside(found, 'at_once')}"
+            f"{found['complete']:>7}/{ANSWERS}{found['calls']:>7}{found['seconds']:>9.1f}"
+        )
+    lines += ["", f"{'The client':<12}{'direct':>8}{'call':>16}{'not listening':>16}"]
+    for era, found in eras.items():
+        lines.append(
+            f"{era:<12}{found['direct']:>8.1f}{_beside(found, 'call')}{_beside(found, 'deaf')}"
         )
     return "\n".join(lines)
+
+
+def _beside(found: dict[str, Any], name: str) -> str:
+    """The figure, and its ratio to that of the direct call."""
+    ratio = f"({found[name] / found['direct']:.1f}x)"
+    return f"{found[name]:>8.1f}{ratio:>8}"
 
 
 # --- in the process of one database -------------------------------------------------------------
@@ -115,12 +138,15 @@ class Site:
 
 
 async def _measure() -> dict[str, Any]:
-    from tests.tools.mcp.servers import OwnServer, serving
+    # The library is not to be loaded for other benchmarks.
+    from tests.tools.mcp.servers import MODERN, OwnServer, serving
 
     threads = DatabaseThreads("bench", size=1)
     own = OwnServer()
     async with serving(own) as address, FakeUpstream() as fake:
         direct = await _direct(address)
+        eras = {era: await _of_client(own, era) for era in (MODERN, "2025-11-25")}
+        own.calls.clear()
         site = await threads.call(Site, fake, address)
         runner = Runner()
         await runner.start()
@@ -139,7 +165,8 @@ async def _measure() -> dict[str, Any]:
         "alone": alone,
         "at_once": at_once,
         "complete": complete,
-        "calls": own.calls.count("level") - DIRECT_CALLS - ALONE_ROUNDS,
+        "calls": own.calls.count("level") - ALONE_ROUNDS,
+        "eras": eras,
         "seconds": seconds,
     }
 
@@ -148,11 +175,38 @@ async def _direct(address: str) -> float:
     """Of the library alone, with a connection for each call, as a runner has."""
     from mcp import Client
 
+    async def call() -> None:
+        async with Client(address) as client:
+            await client.call_tool("level", {"station": "Bergen"})
+
+    return await _median(call)
+
+
+async def _of_client(own: OwnServer, era: str) -> dict[str, float]:
+    """Of our client alone, at a server that speaks this version and tells changes of its list."""
+    from tests.tools.mcp.conftest import Caller
+    from tests.tools.mcp.servers import serving
+
+    async with serving(own, era) as address, open_client(AddressPolicy.parse("any")) as client:
+        caller = Caller(client)
+
+        async def call() -> None:
+            await caller.call(address, "level", {"station": "Bergen"})
+
+        direct, listening = await _direct(address), await _median(call)
+        with (
+            patch("chat.tools.mcp.client.subscribed", lambda *_: nullcontext()),
+            patch("chat.tools.mcp.transport.LISTEN_SECONDS", 0),
+        ):
+            return {"direct": direct, "call": listening, "deaf": await _median(call)}
+
+
+async def _median(call: Callable[[], Awaitable[None]]) -> float:
+    """Milliseconds."""
     took = []
     for _ in range(DIRECT_CALLS):
         began = time.perf_counter()
-        async with Client(address) as client:
-            await client.call_tool("level", {"station": "Bergen"})
+        await call()
         took.append(1000 * (time.perf_counter() - began))
     return statistics.median(took)
 

@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
+from chat.run_details.views.details import TABS
 from tests.support.browser.displays import (
     PHONE_LIGHT,
     overflow,
@@ -31,7 +32,7 @@ STATS = {"input_tokens": 7, "total_output_tokens": 9, "reasoning_output_tokens":
 
 
 def open_answered(site: BrowserSite, tab: OpenTab) -> tuple[Tab, str]:
-    """A conversation whose answer was seen live to its end, and the address of the run."""
+    """A conversation whose answer was seen live to its end, and where the addresses of its run begin."""
     story = scripted(
         BEGINNING,
         # A slider over the time has no way to go where all events came in one millisecond.
@@ -99,8 +100,9 @@ def test_folded_deltas_open_to_single_events(tab: OpenTab, site: BrowserSite) ->
 
 def test_every_tab_is_accessible_and_fits(tab: OpenTab, site: BrowserSite) -> None:
     alice, run = open_answered(site, tab)
-    for name in ("timeline", "events", "usage", "request", "recording"):
+    for name, (label, _) in TABS.items():
         alice.open(f"{run}details/?tab={name}")
+        expect(alice.page.locator("main [aria-current=page]")).to_have_text([label])
         assert serious_findings(alice.page, [PHONE_LIGHT]) == []
         assert overflow(alice.page) == []
 

@@ -94,6 +94,9 @@ def tool(site: BrowserSite, weather: WeatherServer) -> Iterator[UUID]:
         site.rows("DELETE FROM chat_tool WHERE name = 'weather'")
 
 
+ABOVE = "card => card.getBoundingClientRect().top - card.closest('.runs').getBoundingClientRect().top"
+
+
 def card(tab: Tab) -> Locator:
     return tab.page.locator(".ask")
 
@@ -148,6 +151,8 @@ def test_call_is_refused_and_the_answer_goes_on_for_both(
 ) -> None:
     run = asked(site, tool)
     alice, bob = tab("Alice", site.room(run)), tab("Bob", site.room(run))
+    # Nothing of the answer is seen above its card, so there is no distance either.
+    assert card(bob).evaluate(ABOVE) == 0
 
     card(bob).locator(".ask-refuse > summary").click()
     card(bob).get_by_label("Reason").fill("It never rains")

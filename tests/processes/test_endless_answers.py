@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
+from tests.support.processes.memory import peak_bytes
 from tests.support.processes.site import Site
 from tests.support.upstream.script import Flood, lmstudio_event, lmstudio_events, stream
 
@@ -20,13 +18,6 @@ LIMIT_BYTES = 4 * 1024 * 1024
 # depending on how the threads take turns. Without the limit each stream would hold up to 64 MiB, several
 # times.
 MOST_BYTES = 128 * 1024 * 1024
-
-
-def peak_bytes(site: Site) -> int:
-    status = Path(f"/proc/{site.process.pid}/status").read_text()
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    assert found is not None
-    return int(found[1]) * 1024
 
 
 @pytest.mark.parametrize("delta_bytes", [1_000, 64_000])

@@ -58,6 +58,7 @@ def test_log_knows_all_secrets_of_the_settings(read: Any) -> None:
     known = read(
         SECRET_KEY_FALLBACKS="canary-old-key",
         UPSTREAM_PROXY="http://u:canary-proxy@proxy:3128",
+        TOOL_COMMANDS='{"files": {"command": "npx", "env": {"KEY": "canary-command"}}}',
     )["LOGGING"]["formatters"]["line"]["secrets"]
 
-    assert {"canary-old-key", "canary-proxy"} <= set(known)
+    assert {"canary-old-key", "canary-proxy", "canary-command"} <= set(known)

@@ -17,13 +17,17 @@ from chat.models import (
     Group,
     GroupMember,
     Membership,
+    OAuthClient,
     Question,
     Team,
     TeamRole,
     Tool,
+    ToolAccount,
+    ToolCredentials,
     ToolServer,
     User,
 )
+from chat.runs.tool_calls import NEEDS_SCOPE
 from tests.exports.check import html_of, json_of, markdown_of
 from tests.support.rooms import Patches, Room, text_of, url_of
 from tests.support.tool_calls import end_waiting, http_tool, item, put_call
@@ -271,7 +275,79 @@ def test_running_call_asks_nobody(
         assert bool(page.xpath("//*[contains(@class, 'mark-waiting')]")) == is_asked
         assert [each.kind for each in entries] == (["call"] if is_asked else [])
         assert bool(page.xpath("//*[@data-stop]")) == (not is_asked)
-        assert "Continue without answering" not in text_of(page)
+        assert "Skip and continue" not in text_of(page)
+
+
+def test_strip_says_for_whom_an_answer_waits(
+    room: Room,
+    tool: Tool,
+    question: Question,
+    as_alice: Client,
+    as_bob: Client,
+    as_viewer: Client,
+    alice: User,
+    subtests: pytest.Subtests,
+) -> None:
+    server = ToolServer.objects.create(
+        team=tool.team, name="Harbor", address="http://h.test", credentials=ToolCredentials.PERSON
+    )
+    Tool.objects.update(server=server)
+    personal = {"is_personal": True, "executor": alice, "server_name": "Harbor"}
+    issuer = {"issuer": "http://i.test", "client_id": "c", "redirect_uri": "http://t.test"}
+    client = OAuthClient.objects.create(team=tool.team, source="entered", **issuer)
+    account = {"person": alice, "server": server, "client": client, "issuer": "http://i.test"}
+    states = [
+        (CallStatus.APPROVAL, {}, False, ["Waiting for approval"] * 3),
+        (
+            CallStatus.APPROVAL,
+            personal,
+            False,
+            [
+                "Waiting for sign-in at Harbor",
+                "Waiting for Alice to sign in at Harbor",
+                "Waiting for Alice to sign in",
+            ],
+        ),
+        (
+            CallStatus.APPROVAL,
+            personal,
+            True,
+            ["Waiting for approval", *["Waiting for Alice’s approval"] * 2],
+        ),
+        (
+            CallStatus.APPROVAL,
+            {**personal, "error": NEEDS_SCOPE},
+            True,
+            [
+                "Waiting for sign-in at Harbor",
+                "Waiting for Alice to sign in at Harbor",
+                "Waiting for Alice to sign in",
+            ],
+        ),
+        (
+            CallStatus.UNKNOWN,
+            personal,
+            True,
+            ["Waiting for your answer", *["Waiting for Alice’s answer"] * 2],
+        ),
+    ]
+    marks = set()
+    for status, values, has_account, sentences in states:
+        put_call(question, tool, status, **values)
+        ToolAccount.objects.all().delete()
+        if has_account:
+            ToolAccount.objects.create(**account, resource="http://h.test")
+        for reader, sentence in zip((as_alice, as_bob, as_viewer), sentences, strict=True):
+            with subtests.test(msg=sentence):
+                strip = room.page(reader).get_element_by_id("strip")
+
+                assert (
+                    text_of(strip).removesuffix("Go to call").removesuffix("Go to question").strip()
+                    == sentence
+                )
+                marks.add(strip.get("data-mark"))
+    # An open page gets another strip.
+    assert len(marks) == 4
 
 
 # --- elsewhere ------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pytest_django import Settings
 from chat.events import JsonObject
 from chat.models import ToolKind
 from chat.tools.http import build, call_http
-from chat.tools.kinds import Address, CallFailed, CallOutput, CallRequest
+from chat.tools.kinds import Address, CallFailed, CallOutput, CallRequest, Recording
 from chat.upstreams.addresses import AddressPolicy
 from chat.upstreams.client import Client, open_client
 from tests.support.upstream.fake import FakeUpstream
@@ -124,6 +124,7 @@ class Calls:
         self.client = client
         self.fake = fake
         self.announced_at: list[int] = []
+        self.recordings: list[Recording] = []
 
     async def __call__(
         self,
@@ -153,6 +154,7 @@ class Calls:
                 report=lambda progress: None,
                 store_task=never,
                 ask=never,
+                record=self.recordings.append,
             )
         )
 
@@ -230,6 +232,14 @@ async def test_header_that_http_forbids_is_not_sent(call: Calls, headers: dict[s
     assert call.announced_at == []
 
 
+async def test_path_of_the_address_is_not_recorded(call: Calls) -> None:
+    await call(answer({}), url=f"{call.fake.url}/tool?key=of-the-webhook")
+
+    [recording] = call.recordings
+    assert recording.sent.startswith(f"POST {call.fake.url}/…")
+    assert "of-the-webhook" not in recording.sent
+
+
 async def test_redirect_is_not_followed(call: Calls) -> None:
     output = await call(answer("", status=307, headers={"Location": f"{call.fake.url}/other"}))
 
@@ -246,7 +256,7 @@ HEAD = Head(headers={"Content-Type": "text/plain"}, framing="length", length=50)
     [
         (Script(steps=(Close(),)), "closed the connection"),
         (Script(steps=(Reset(),)), "connection"),
-        (Script(steps=(HEAD, Send(base64=b"half of it"), Close())), "lost in the middle"),
+        (Script(steps=(HEAD, Send(base64=b"half of it"), Close())), "lost before the result"),
         (answer({}, headers={"Content-Encoding": "gzip"}), "compressed"),
     ],
 )

@@ -45,6 +45,8 @@ from chat.tools.mcp.results import InvalidContent, output_of
 from chat.tools.mcp.sentences import (
     BAD_RESULT,
     KEY_ACCEPTED,
+    MORE_RIGHTS,
+    MORE_RIGHTS_OF_KEY,
     NO_SIGN_IN,
     TOO_MUCH_INPUT,
     Problem,
@@ -121,7 +123,8 @@ async def call(request: CallRequest) -> CallOutput | InputNeeded:
             failed.missing_scopes = () if failed.may_have_run else tuple(traffic.missing_scopes)
             raise
     finally:
-        request.record(traffic.recording())
+        for each in traffic.recordings():
+            request.record(each)
     return await begin_task(request, result, traffic)
 
 
@@ -280,8 +283,15 @@ async def list_tools(request: ListRequest) -> ToolListing:
                 return await _listing(connection)
     except Exception as error:
         sentence = problem_of(cause_of(error), traffic).text
+        if traffic.missing_scopes:
+            words = MORE_RIGHTS if request.signed_in else MORE_RIGHTS_OF_KEY
+            sentence = gettext(words) % {"scopes": ", ".join(traffic.missing_scopes)}
         request.step(name, "failed", sentence)
-        raise ListingFailed(sentence, is_unauthorized=traffic.status == 401) from None
+        raise ListingFailed(
+            sentence,
+            is_unauthorized=traffic.status == 401,
+            missing_scopes=tuple(traffic.missing_scopes),
+        ) from None
 
 
 def _version_sentence(connection: Connection) -> str:

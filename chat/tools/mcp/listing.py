@@ -99,11 +99,18 @@ class ToolListing:
 
 class ListingFailed(Exception):
     """The tools could not be read. Its text is a sentence for people; ``is_unauthorized``: the server wants another
-    credential (401)."""
+    credential (401); ``missing_scopes``: it wants these of the account in addition (403)."""
 
-    def __init__(self, sentence: str, *, is_unauthorized: bool = False) -> None:
+    def __init__(
+        self,
+        sentence: str,
+        *,
+        is_unauthorized: bool = False,
+        missing_scopes: Sequence[str] = (),
+    ) -> None:
         super().__init__(sentence)
         self.is_unauthorized = is_unauthorized
+        self.missing_scopes = missing_scopes
 
 
 def digest_of(definition: Json) -> str:

@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from chat.core.text import without_hidden
+from chat.tools.lost_calls import LOST, sentence_of
 from chat.tools.mcp.transport import Traffic
 from chat.upstreams.failures import FAILURES
 
@@ -23,6 +24,12 @@ SIGN_IN = gettext_noop(
 NO_SIGN_IN = gettext_noop("The server asks for none.")
 KEY_ACCEPTED = gettext_noop("The server accepts the stored headers.")
 KEY_REFUSED = gettext_noop("The server refused the request. Check the headers with its key.")
+MORE_RIGHTS = gettext_noop(
+    "The server wants more rights of the account: %(scopes)s. Connect the account again to allow them."
+)
+MORE_RIGHTS_OF_KEY = gettext_noop(
+    "The server wants more rights: %(scopes)s. Check the headers with its key."
+)
 NOT_FOUND = gettext_noop("There is no MCP server at this address. Check the path of the address.")
 REDIRECTS = gettext_noop(
     "The server redirects to another address, and redirects aren’t followed. Enter the final address."
@@ -37,7 +44,6 @@ INVALID = gettext_noop("The server doesn’t follow the protocol: its answer isn
 TOO_LATE = gettext_noop("The server didn’t answer in time. Try again later.")
 NO_VERSION = gettext_noop("The server speaks only versions of MCP that aren’t supported.")
 TOO_LARGE = gettext_noop("The tool ran, but its result is larger than the limit.")
-LOST = gettext_noop("The connection to the server was lost before the result arrived.")
 BAD_RESULT = gettext_noop(
     "The tool ran, but its result isn’t valid: the server doesn’t follow the protocol."
 )
@@ -105,7 +111,7 @@ def unfinished(error: BaseException, traffic: Traffic) -> Problem:
     if traffic.failure is not None:
         if traffic.failure.info.code == "too_large" and 200 <= traffic.status < 300:
             return Problem(text=TOO_LARGE)
-        return Problem(text=traffic.failure.info.message, may_have_run=True)
+        return Problem(text=sentence_of(traffic.failure.info), may_have_run=True)
     if traffic.status >= 300:
         return Problem(text=_of_status(traffic), may_have_run=True)
     if traffic.status and not traffic.has_message:

@@ -163,13 +163,12 @@ class _Polls:
         now. Raises ``CallFailed`` if the server has refused a new one, or the person has to sign in again."""
         if self.request.renew is None:
             return False
-        over = {"may_have_run": True, "leaves_task": True}
         if self.is_renewed:
-            raise CallFailed(KEY_REFUSED, is_unauthorized=True, **over)
+            raise CallFailed(KEY_REFUSED, may_have_run=True, leaves_task=True, is_unauthorized=True)
         try:
             self.headers = await self.request.renew()
         except NeedsSignIn as ended:
-            raise CallFailed(str(ended), **over) from None
+            raise CallFailed(str(ended), may_have_run=True, leaves_task=True) from None
         except CallFailed:
             return False
         self.is_renewed = True
@@ -250,6 +249,8 @@ async def _until_answered(
             answer = await _exchange(request.client, endpoint, traffic, message, adapter)
         except Exception as error:
             request.heard(False)
+            if traffic.missing_scopes and request.renew is not None:
+                raise _needs_scopes(traffic) from None
             _raise_final(cause_of(error), traffic)
             if traffic.status == HTTPStatus.UNAUTHORIZED and await polls.renew():
                 continue
@@ -258,7 +259,8 @@ async def _until_answered(
             request.heard(True)
             return answer, traffic
         finally:
-            request.record(traffic.recording())
+            for each in traffic.recordings():
+                request.record(each)
         await asyncio.sleep(_pause(None))
 
 
@@ -271,6 +273,13 @@ async def _exchange(
 ) -> Any:
     async with connect(client, endpoint, traffic, extensions=[TASKS], is_modern=True) as connection:
         return await connection.session.send_request(message, adapter)
+
+
+def _needs_scopes(traffic: Traffic) -> CallFailed:
+    """The runner asks the person of the account for them. The task goes on meanwhile."""
+    return CallFailed(
+        KEY_REFUSED, may_have_run=True, leaves_task=True, missing_scopes=traffic.missing_scopes
+    )
 
 
 def _raise_final(error: BaseException, traffic: Traffic) -> None:

@@ -35,9 +35,10 @@ MOST_REQUESTS = 100
 GOODBYES = ("DELETE", "notifications/cancelled")
 GOODBYE_SECONDS = 2.0
 # The stream of a session for messages that belong to no response, and how long a call waits until it is open: what a
-# server sends before is lost.
+# server sends before is lost. Both take the same way, so a stream that was asked for earlier is there first, also at a
+# server that keeps back the head of its response until there is a message.
 LISTEN = "listen"
-LISTEN_SECONDS = 2.0
+LISTEN_SECONDS = 0.25
 _BESIDE = (*GOODBYES, LISTEN)
 # The longest silence of a server, except during the call itself.
 SILENCE_SECONDS = 30.0
@@ -90,11 +91,13 @@ class Traffic:
     request_bytes: int = 0
     response_bytes: int = 0
     total_bytes: int = 0
-    # The beginnings of the last recorded message and of the response to it, without credentials.
+    # The beginnings of the last recorded message and of the response to it, without credentials, and those before.
     sent: str = ""
     received: bytearray = field(default_factory=bytearray)
+    recorded: list[Recording] = field(default_factory=list)
 
     def record_sent(self, body: bytes, secrets: Redactor) -> None:
+        self.recorded = self.recordings()
         self.sent = secrets.text(body[:RECORDED_BYTES].decode("utf-8", "replace"))
         self.received.clear()
 
@@ -102,9 +105,12 @@ class Traffic:
         """The data of the response so far, without credentials."""
         self.received += data[: max(0, RECORDED_BYTES - len(self.received))]
 
-    def recording(self) -> Recording:
+    def recordings(self) -> list[Recording]:
+        if not self.sent:
+            return self.recorded
         received = self.received.decode("utf-8", "replace")
-        return Recording(sent=_without_handles(self.sent), received=_without_handles(received))
+        last = Recording(sent=_without_handles(self.sent), received=_without_handles(received))
+        return [*self.recorded, last]
 
 
 class _Message(msgspec.Struct):

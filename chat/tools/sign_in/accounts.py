@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -144,6 +145,11 @@ def end_account(pk: int, version: int, problem: str) -> bool:
     """The person has to sign in again: nothing uses the tokens of this version any more."""
     mine = ToolAccount.objects.filter(pk=pk, version=version, problem="")
     return bool(mine.update(problem=problem, refresh_claim=None, refresh_claimed_at=None))
+
+
+def need_scopes(pk: int, scopes: Sequence[str]) -> None:
+    """The next sign-in of the person asks for these in addition."""
+    ToolAccount.objects.filter(pk=pk).update(needed_scope=" ".join(scopes))
 
 
 def expiry_of(tokens: Tokens) -> datetime | None:

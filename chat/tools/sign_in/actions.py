@@ -154,15 +154,16 @@ def begin_sign_in(
 
 
 def _scope_for(user: User, server: ToolServer, question: Question | None, place: Discovered) -> str:
-    """The scopes to ask for, by spaces. Those that the call of a card lacks are asked for with those that the account
-    has: its new token replaces the old one."""
+    """The scopes to ask for, by spaces. Those that the call of a card lacks, or the list of tools, are asked for with
+    those that the account has: its new token replaces the old one."""
     usual = scopes_to_ask(place.resource, place.issuer)
     call = ToolCall.objects.filter(question=question, executor=user).exclude(needed_scope="")
-    needed = call.values_list("needed_scope", flat=True).first() if question is not None else None
-    if not needed:
-        return usual
+    of_call = call.values_list("needed_scope", flat=True).first() if question is not None else ""
     account = ToolAccount.objects.filter(person=user, server=server).first()
-    all_scopes = f"{needed} {usual} {account.scope if account is not None else ''}".split()
+    of_list, granted = (account.needed_scope, account.scope) if account is not None else ("", "")
+    if not of_call and not of_list:
+        return usual
+    all_scopes = f"{of_call or ''} {of_list} {usual} {granted}".split()
     return " ".join(scopes_of(list(dict.fromkeys(all_scopes))))
 
 
@@ -304,6 +305,7 @@ def _store(user: User, started: ToolSignIn, fresh: Tokens) -> ToolAccount:
     account.token_endpoint = started.token_endpoint
     account.revocation_endpoint = started.revocation_endpoint
     account.scope = fresh.scope or started.scope
+    account.needed_scope = ""
     account.set_tokens(access=fresh.access, refresh=fresh.refresh)
     account.expires_at = expiry_of(fresh)
     account.version += 1

@@ -16,7 +16,7 @@ from chat.models import (
     User,
 )
 from chat.questions import actions as questions
-from chat.runs.tool_calls import TOOL_CALLS
+from chat.runs.tool_calls import NEEDS_SCOPE, NOT_CONNECTED, TOOL_CALLS
 from chat.tools import checks
 from chat.tools.call_rows import read_call
 from chat.tools.rules import Verdict
@@ -49,7 +49,7 @@ def _show(pk: int, *, starts_for: User | None = None) -> None:
                 _run_if_allowed(pk, starts_for)
                 # The call has asked for more rights, and is a usual approval now.
                 waiting = ToolCall.objects.filter(pk=pk, status=CallStatus.APPROVAL)
-                waiting.filter(error=questions.NEEDS_SCOPE).update(error="")
+                waiting.filter(error=NEEDS_SCOPE).update(error="")
             questions.publish_run(call.question.run, revision)
     except ActionRefused:
         # The conversation was deleted.
@@ -60,7 +60,7 @@ def _run_if_allowed(pk: int, person: User) -> None:
     """Only a call that waits for nothing else, of an answer that goes on by itself. Call it under the lock of the
     conversation."""
     call = read_call(pk)
-    if call is None or call.error not in (questions.NOT_CONNECTED, questions.NEEDS_SCOPE):
+    if call is None or call.error not in (NOT_CONNECTED, NEEDS_SCOPE):
         return
     # Nobody has let the answer go on, or it is no longer the one that people look at.
     is_asked = access.questions_for(person).filter(pk=call.question_id).exists()

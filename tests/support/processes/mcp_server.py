@@ -73,16 +73,17 @@ def wanted_call(name: str) -> dict[str, object]:
 
 
 def add_remote_tool(site: Site, url: str, name: str) -> UUID:
-    """The row of a tool of a server, and that of the server."""
+    """The row of a tool of the server, and that of the server unless it is there."""
     tool = uuid4()
     definition = Tool(name=name, schema=SCHEMA)
-    site.rows(
-        "INSERT INTO chat_toolserver (public_id, team_id, name, address, sealed_headers, is_enabled,"
-        " protocol, test, is_demo, created_at)"
-        " VALUES (?, (SELECT id FROM chat_team), 'Harbor', ?, '', 1, '', '[]', 0, CURRENT_TIMESTAMP)",
-        uuid4().hex,
-        url,
-    )
+    if not site.rows("SELECT id FROM chat_toolserver"):
+        site.rows(
+            "INSERT INTO chat_toolserver (public_id, team_id, name, address, sealed_headers,"
+            " is_enabled, protocol, test, is_demo, created_at) VALUES"
+            " (?, (SELECT id FROM chat_team), 'Harbor', ?, '', 1, '', '[]', 0, CURRENT_TIMESTAMP)",
+            uuid4().hex,
+            url,
+        )
     site.rows(
         "INSERT INTO chat_tool (public_id, team_id, name, description, schema, kind, rule, server_id,"
         " remote_name, seen_digest, created_at)"

@@ -55,7 +55,7 @@ class Caller:
             self.asked.append(asked)
             return self.reply
 
-        async def list_changed() -> None:
+        def list_changed() -> None:
             self.changes += 1
 
         headers, schema = values.pop("headers", {}), values.pop("schema", {})

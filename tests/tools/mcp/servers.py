@@ -219,6 +219,40 @@ def sends(result: object) -> Reply:
     return reply
 
 
+def sends_status(line: str, headers: str = "") -> Reply:
+    return sends_bytes(answer(b"<h1>No</h1>", "text/html", line, headers))
+
+
+async def dies(peer: Peer, message: dict[str, Any]) -> None:
+    peer.reset()
+
+
+async def _begins_a_session(peer: Peer, message: dict[str, Any]) -> None:
+    result = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "Harbor", "version": "1"},
+    }
+    body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+    await peer.send(answer(body, headers="Mcp-Session-Id: s1\r\n"))
+
+
+async def _is_unknown(peer: Peer, message: dict[str, Any]) -> None:
+    await peer.send(refused(-32601, message))
+
+
+async def _accepts(peer: Peer, message: dict[str, Any]) -> None:
+    await peer.send(answer(b"", status="202 Accepted"))
+
+
+# For a server of version 2025-11-25 with a session.
+SESSION: Mapping[str, Reply] = {
+    "server_discover": _is_unknown,
+    "initialize": _begins_a_session,
+    "notifications_initialized": _accepts,
+}
+
+
 def sends_bytes(data: bytes) -> Reply:
     async def reply(peer: Peer, message: dict[str, Any]) -> None:
         await peer.send(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,17 +15,17 @@ from mcp.server.mcpserver import Context
 
 from chat.models import Team, Tool, ToolRule, ToolServer
 from chat.runs import runner as runners
-from chat.tools.mcp import changes
 from chat.tools.server_lists import expire_list
 from chat.tools.server_tests import TEST_SERVERS, claim_due, end_test
 from tests.runs.helpers import threads, until
-from tests.support.hostile_server import Peer
+from tests.support.hostile_server import CHUNKED_HEAD, Peer, chunk
 from tests.tools.calling import calls_of, follow_up_of
 from tests.tools.mcp.conftest import Caller
 from tests.tools.mcp.servers import (
     DISCOVERED,
     ERAS,
     MODERN,
+    SESSION,
     OwnServer,
     Reply,
     ToldServer,
@@ -37,7 +38,8 @@ from tests.tools.mcp.test_rounds import Begin, _frequent_rounds, begin  # noqa: 
 
 
 class GrowingServer(OwnServer):
-    """Its tool ``grow`` adds another one, tells so in the way of its version, and ends when it is let."""
+    """Its tool ``grow`` adds another one, tells so in the way of its version until it is heard, and ends when it is
+    let."""
 
     def __init__(self, era: str) -> None:
         super().__init__()
@@ -48,12 +50,14 @@ class GrowingServer(OwnServer):
             """Adds a tool."""
             self.calls.append("grow")
             self.library.add_tool(lambda: "grown", name="grown", description="New")
-            if era == MODERN:
-                await ctx.notify_tools_changed()
-            else:
+            if era != MODERN:
                 notice = types.ToolListChangedNotification()
                 await ctx.session.send_notification(notice, related_request_id=ctx.request_id)
-            await self.may_end.wait()
+            while not self.may_end.is_set():
+                # Nobody may have subscribed yet: the call doesn’t wait for it.
+                if era == MODERN:
+                    await ctx.notify_tools_changed()
+                await asyncio.sleep(0.02)
             return "grown"
 
 
@@ -69,7 +73,32 @@ async def test_notice_is_heard_while_the_call_is_open(caller: Caller, era: str) 
         output = await calling
 
     assert output.text == "grown"
-    assert (caller.changes, own.calls) == (1, ["grow"])
+    assert caller.changes >= 1
+    assert own.calls == ["grow"]
+
+
+async def test_notice_is_heard_in_the_stream_of_a_session(caller: Caller) -> None:
+    is_heard = asyncio.Event()
+
+    async def tells(peer: Peer, message: dict[str, Any]) -> None:
+        notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        await peer.send(CHUNKED_HEAD + chunk(f"data: {json.dumps(notice)}\n\n".encode()))
+        await peer.wait_gone()
+
+    async def answers_when_heard(peer: Peer, message: dict[str, Any]) -> None:
+        await is_heard.wait()
+        await sends(text_result())(peer, message)
+
+    older = SESSION | {"GET": tells, "tools_call": answers_when_heard}
+    async with ToldServer(**older) as told:
+        calling = asyncio.ensure_future(caller.call(told.url, "any"))
+        async with asyncio.timeout(60):
+            while not caller.changes:
+                await asyncio.sleep(0.02)
+        is_heard.set()
+        output = await calling
+
+    assert (output.text, caller.changes) == ("done", 1)
 
 
 async def refuses(peer: Peer, message: dict[str, Any]) -> None:
@@ -81,15 +110,20 @@ async def is_silent(peer: Peer, message: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("listen", [refuses, is_silent, sends({"resultType": "odd"})])
-async def test_call_needs_no_subscription(
-    caller: Caller, listen: Reply, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(changes, "BEGIN_SECONDS", 0.05)
+async def test_call_needs_no_subscription(caller: Caller, listen: Reply) -> None:
+    has_subscribed = asyncio.Event()
+
+    async def listens(peer: Peer, message: dict[str, Any]) -> None:
+        has_subscribed.set()
+        await listen(peer, message)
+
+    async def answers(peer: Peer, message: dict[str, Any]) -> None:
+        await has_subscribed.wait()
+        await sends(text_result())(peer, message)
+
     discovered = {**DISCOVERED, "capabilities": {"tools": {"listChanged": True}}}
     async with ToldServer(
-        server_discover=sends(discovered),
-        subscriptions_listen=listen,
-        tools_call=sends(text_result()),
+        server_discover=sends(discovered), subscriptions_listen=listens, tools_call=answers
     ) as told:
         output = await caller.call(told.url, "any")
 

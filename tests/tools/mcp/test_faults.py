@@ -1,11 +1,10 @@
-"""What goes wrong between Tributary and an MCP server: a sentence for people, and whether the tool may have run."""
+"""Faults of MCP servers around calls and in lists. What the cards of calls say is in ``test_fault_cards.py``."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,121 +12,30 @@ import pytest
 
 from chat.tools.mcp import transport
 from chat.tools.mcp.listing import MOST_TOOLS
-from chat.upstreams.addresses import AddressPolicy
-from chat.upstreams.client import open_client
-from tests.support.hostile_server import CHUNKED_HEAD, HEAD, Peer, answer, chunk, hang
+from tests.support.hostile_server import CHUNKED_HEAD, Peer, answer, chunk, hang
 from tests.tools.mcp.conftest import KEY, Caller
 from tests.tools.mcp.servers import (
+    SESSION,
+    Reply,
     ToldServer,
     answered,
+    dies,
     listed,
-    refused,
     sends,
     sends_bytes,
+    sends_status,
     text_result,
     tool_of,
 )
 
 
-async def dies(peer: Peer, message: dict[str, Any]) -> None:
-    peer.reset()
-
-
-async def dies_within_the_answer(peer: Peer, message: dict[str, Any]) -> None:
-    data = answered(text_result("x" * 1000), message)
-    await peer.send(data[:-500])
-    peer.reset()
-
-
-async def dies_within_a_stream(peer: Peer, message: dict[str, Any]) -> None:
-    await peer.send(CHUNKED_HEAD + chunk(b"event: message\ndata: {"))
-    peer.reset()
-
-
-async def ends_a_stream_early(peer: Peer, message: dict[str, Any]) -> None:
-    await peer.send(CHUNKED_HEAD + chunk(b": nothing\n\n") + b"0\r\n\r\n")
-
-
-async def sends_too_much(peer: Peer, message: dict[str, Any]) -> None:
-    await peer.send(HEAD + b"Content-Type: application/json\r\nContent-Length: 900000000\r\n\r\n")
-    await peer.flood(b" " * 65536, 40)
-    await peer.wait_gone()
-
-
-def status(line: str, headers: str = "") -> Callable[..., Any]:
-    return sends_bytes(answer(b"<h1>No</h1>", "text/html", line, headers))
-
-
-async def refuses(peer: Peer, message: dict[str, Any]) -> None:
-    await peer.send(refused(-32602, message, "No such\n <b>gate</b>\u202e"))
-
-
 @dataclass(frozen=True)
 class Fault:
-    reply: Callable[..., Any]
+    reply: Reply
     sentence: str
-    may_have_run: bool = False
 
 
-ERROR_MESSAGE = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"No gate"}}'
-ELSEWHERE = "Location: http://elsewhere.test/mcp\r\n"
 ASKS = 'WWW-Authenticate: Bearer resource_metadata="http://x.test/"\r\n'
-CALL_FAULTS = {
-    "dies when the call arrives": Fault(dies, "closed the connection", True),
-    "dies within the answer": Fault(dies_within_the_answer, "connection was lost", True),
-    "dies within a stream": Fault(dies_within_a_stream, "connection was lost", True),
-    "ends a stream without a result": Fault(
-        ends_a_stream_early, "connection to the server was", True
-    ),
-    "too large": Fault(sends_too_much, "ran, but its result is larger"),
-    "server error": Fault(status("502 Bad Gateway"), "HTTP 502", True),
-    "busy": Fault(status("503 Service Unavailable"), "busy", True),
-    "too many requests": Fault(status("429 Too Many Requests"), "too many requests"),
-    "unknown error of a proxy": Fault(status("520 Unknown"), "HTTP 520", True),
-    "proxy gave up": Fault(status("524 Timeout"), "HTTP 524", True),
-    "proxy was left": Fault(status("499 Closed"), "HTTP 499", True),
-    "refused for no known reason": Fault(status("400 Bad Request"), "HTTP 400", True),
-    "server error with a message": Fault(
-        sends_bytes(answer(ERROR_MESSAGE, status="503 Service Unavailable")), "busy", True
-    ),
-    "key refused": Fault(status("403 Forbidden"), "Check the headers"),
-    "sign-in": Fault(status("401 Unauthorized", ASKS), "sign-in"),
-    "redirect": Fault(status("307 Temporary Redirect", ELSEWHERE), "redirects"),
-    "page": Fault(sends_bytes(answer(b"<p>", "text/html")), "isn’t MCP", True),
-    "no result": Fault(sends({}), "isn’t valid"),
-    "wrong content": Fault(sends({"content": [{"type": "video"}]}), "isn’t valid"),
-    "wrong picture": Fault(
-        sends(
-            {
-                "content": [{"type": "image", "data": "%%%", "mimeType": "image/png"}],
-                "resultType": "complete",
-            }
-        ),
-        "isn’t valid",
-    ),
-    "refused with a status": Fault(
-        sends_bytes(answer(ERROR_MESSAGE, status="400 Bad Request")),
-        "The server says: No gate",
-    ),
-    "refused by the server": Fault(refuses, "The server says: No such <b>gate</b>"),
-    "accepted without an answer": Fault(
-        sends_bytes(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"), "isn’t MCP", True
-    ),
-}
-
-
-async def test_each_fault_of_a_call_has_its_sentence(
-    caller: Caller, subtests: pytest.Subtests
-) -> None:
-    for name, fault in CALL_FAULTS.items():
-        with subtests.test(msg=name):
-            async with ToldServer(tools_call=fault.reply) as server:
-                failed = await asyncio.wait_for(caller.failure(server.url), 30)
-
-            assert fault.sentence in str(failed), str(failed)
-            assert failed.may_have_run is fault.may_have_run
-            assert server.calls == 1
-            assert "\u202e" not in str(failed)
 
 
 async def test_call_that_never_left_has_not_run(caller: Caller, subtests: pytest.Subtests) -> None:
@@ -155,23 +63,6 @@ async def test_server_that_dies_before_the_call_has_not_run(caller: Caller) -> N
     assert (failed.may_have_run, caller.sent, server.calls) == (False, 0, 0)
 
 
-async def test_name_that_moves_to_a_forbidden_address_is_refused() -> None:
-    answers = iter([["127.0.0.1"], ["169.254.169.254"]])
-
-    async def lookup(host: str, port: int) -> list[str]:
-        return next(answers)
-
-    policy = AddressPolicy.parse("any", lookup=lookup)
-    async with ToldServer(tools_call=sends(text_result())) as server, open_client(policy) as client:
-        url = server.url.replace("127.0.0.1", "rebind.test").replace("localhost", "rebind.test")
-        failed = await Caller(client).failure(url)
-
-    assert "aren’t allowed" in str(failed)
-    # It was refused before anything was sent.
-    assert not failed.may_have_run
-    assert server.calls == 0
-
-
 async def test_server_that_never_answers_ends_with_the_call(caller: Caller) -> None:
     arrived = asyncio.Event()
     left = asyncio.Event()
@@ -193,9 +84,9 @@ async def test_server_that_never_answers_ends_with_the_call(caller: Caller) -> N
 
 
 LIST_FAULTS = {
-    "no server": Fault(status("404 Not Found"), "no MCP server at this address"),
+    "no server": Fault(sends_status("404 Not Found"), "no MCP server at this address"),
     "page": Fault(sends_bytes(answer(b"<p>", "text/html")), "isn’t MCP"),
-    "sign-in": Fault(status("401 Unauthorized", ASKS), "sign-in"),
+    "sign-in": Fault(sends_status("401 Unauthorized", ASKS), "sign-in"),
     "no list": Fault(sends({"resultType": "complete", "tools": 3}), "doesn’t follow the protocol"),
     "deep": Fault(
         sends_bytes(answer(b'{"jsonrpc":"2.0","id":2,"result":' + b'{"a":' * 50_000)), "isn’t MCP"
@@ -336,25 +227,11 @@ async def cuts_its_stream(peer: Peer, message: dict[str, Any]) -> None:
 async def test_call_is_judged_by_its_own_status(caller: Caller, subtests: pytest.Subtests) -> None:
     for line in ("400 Bad Request", "404 Not Found", "405 No", "429 Too Many", "302 Found"):
         with subtests.test(msg=line):
-            async with ToldServer(tools_call=cuts_its_stream, GET=status(line)) as server:
+            async with ToldServer(tools_call=cuts_its_stream, GET=sends_status(line)) as server:
                 failed = await asyncio.wait_for(caller.failure(server.url), 30)
 
             assert failed.may_have_run
             assert "GET" in server.methods
-
-
-async def begins_a_session(peer: Peer, message: dict[str, Any]) -> None:
-    result = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {"tools": {}},
-        "serverInfo": {"name": "Harbor", "version": "1"},
-    }
-    body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
-    await peer.send(answer(body, headers="Mcp-Session-Id: s1\r\n"))
-
-
-async def is_unknown(peer: Peer, message: dict[str, Any]) -> None:
-    await peer.send(refused(-32601, message))
 
 
 async def says_nothing(peer: Peer, message: dict[str, Any]) -> None:
@@ -366,9 +243,9 @@ async def closes(peer: Peer, message: dict[str, Any]) -> None:
 
 
 STREAMS = {
-    "refused": status("405 Method Not Allowed"),
-    "failing": status("500 Internal Server Error"),
-    "unauthorized": status("401 Unauthorized"),
+    "refused": sends_status("405 Method Not Allowed"),
+    "failing": sends_status("500 Internal Server Error"),
+    "unauthorized": sends_status("401 Unauthorized"),
     "closed": closes,
     "cut again and again": cuts_its_stream,
     "silent": says_nothing,
@@ -385,35 +262,11 @@ async def test_stream_of_a_session_never_spoils_a_call(
         await asyncio.sleep(0.2)
         await sends(text_result())(peer, message)
 
-    older = {
-        "server_discover": is_unknown,
-        "initialize": begins_a_session,
-        "notifications_initialized": status("202 Accepted"),
-    }
-    async with ToldServer(GET=STREAMS[name], tools_call=answers_late, **older) as server:
+    async with ToldServer(GET=STREAMS[name], tools_call=answers_late, **SESSION) as server:
         output = await caller.call(server.url, "any")
 
     assert output.text == "done"
     assert server.methods.count("GET") == 1
-
-
-BOMBS = {
-    "values": {"content": [], "structuredContent": {"a": [{}] * 60_000}},
-    "blocks": {"content": [{"type": "text", "text": ""}] * 1001},
-    "text": {"content": [], "structuredContent": {"a": "x" * 600_000}},
-}
-
-
-async def test_result_that_would_take_too_much_memory_is_too_large(
-    caller: Caller, subtests: pytest.Subtests
-) -> None:
-    for name, result in BOMBS.items():
-        with subtests.test(msg=name):
-            async with ToldServer(tools_call=sends({"resultType": "complete", **result})) as server:
-                failed = await caller.failure(server.url)
-
-            assert "ran, but its result is larger" in str(failed)
-            assert not failed.may_have_run
 
 
 async def test_stream_that_is_cut_again_and_again_ends(caller: Caller) -> None:

@@ -176,6 +176,26 @@ def test_servers_whose_tools_are_used_are_read_again(server: ToolServer) -> None
     assert claim_due() == []
 
 
+def test_server_that_fails_is_read_less_and_less_often(server: ToolServer) -> None:
+    Tool.objects.create(team=server.team, name="a", server=server, rule=ToolRule.ASK)
+    read = timezone.now() - timedelta(hours=2)
+    ToolServer.objects.update(
+        test_queued_at=None, tested_at=read, list_expires_at=read + timedelta(minutes=5)
+    )
+    pauses = []
+    for _ in range(5):
+        [test] = claim_due()
+        end_test(test, None)
+        server.refresh_from_db()
+        pauses.append((server.list_expires_at - server.tested_at).total_seconds() / 60)
+        hours = timedelta(hours=2)
+        ToolServer.objects.update(
+            tested_at=server.tested_at - hours, list_expires_at=server.list_expires_at - hours
+        )
+
+    assert pauses == [10, 20, 40, 60, 60]
+
+
 @pytest.mark.parametrize(
     ("milliseconds", "seconds"),
     [(0, 3600), (120_000, 120), (1, 60), (10**12, 24 * 3600)],

@@ -9,10 +9,24 @@ import pytest
 from django.core.cache import cache
 from pytest_django import Settings
 
-from chat.models import Question, Team, ToolAccount, ToolCredentials, ToolServer, User
+from chat.models import (
+    Conversation,
+    Question,
+    Run,
+    Team,
+    Tool,
+    ToolAccount,
+    ToolCredentials,
+    ToolServer,
+    Upstream,
+    User,
+    Visibility,
+)
 from chat.tools.sign_in import actions, found
 from chat.tools.sign_in.waiting_calls import go_on_connected
+from tests.tools.calling import waiting_run
 from tests.tools.sign_in.oauth_server import OAuthServer, oauth_server
+from tests.tools.sign_in.personal import Ask, make_tool
 
 Connect = Callable[..., ToolAccount]
 
@@ -58,3 +72,29 @@ def connect(server: ToolServer, oauth: OAuthServer) -> Connect:
         return account
 
     return connect
+
+
+@pytest.fixture
+def tool(server: ToolServer, conversation: Conversation) -> Tool:
+    tool = make_tool(server)
+    conversation.tools.add(tool)
+    return tool
+
+
+@pytest.fixture
+def run(alice: User, conversation: Conversation, upstream: Upstream, tool: Tool) -> Run:
+    """Alice's answer waits for approval of a call with her account."""
+    conversation.visibility, conversation.shared_role = Visibility.TEAM, "writer"
+    conversation.save()
+    return waiting_run(alice, conversation, upstream, "whoami")
+
+
+@pytest.fixture
+def ask(alice: User, conversation: Conversation, upstream: Upstream, tool: Tool) -> Ask:
+    """Begins another answer in the conversation, which Alice has asked for, with calls of these tools."""
+
+    def ask(*names: str, by: User = alice) -> Run:
+        room = Conversation.objects.get(pk=conversation.pk)
+        return waiting_run(by, room, upstream, *(names or [tool.name]))
+
+    return ask

@@ -44,7 +44,7 @@ from tests.tools.mcp.conftest import Caller, caller  # noqa: F401
 from tests.tools.mcp.servers import listed, text_result, tool_of
 from tests.tools.sign_in.conftest import answer_in
 from tests.tools.sign_in.oauth_server import OAuthServer, Reply, Seen, json_reply, slow
-from tests.tools.sign_in.test_personal_calls import make_tool
+from tests.tools.sign_in.personal import make_tool
 
 Begin = Callable[..., Awaitable[Run]]
 
@@ -52,6 +52,9 @@ Begin = Callable[..., Awaitable[Run]]
 @pytest.fixture(autouse=True)
 def _frequent_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(runners._periodic_tasks, "tool_calls", replace(RUN_CALLS, seconds=0.02))
+
+
+WANTS_MORE = 'Bearer error="insufficient_scope", scope="files:read files:write"'
 
 
 def connected(
@@ -205,22 +208,22 @@ async def test_task_of_a_call_is_canceled_with_the_token_of_its_executor(
     assert oauth.sent("/mcp")[0].headers["authorization"].startswith("Bearer access-")
 
 
-@pytest.mark.parametrize("accepts_new", [True, False])
-async def test_refusal_while_a_task_is_followed(
-    begin: Begin, oauth: OAuthServer, monkeypatch: pytest.MonkeyPatch, accepts_new: bool
-) -> None:
+def _task() -> dict[str, object]:
+    """The results of a server whose calls become tasks, by method."""
     task = {"taskId": "task-1", "ttlMs": None, "createdAt": "2026-11-25T10:30:00Z"}
     task = {**task, "lastUpdatedAt": task["createdAt"], "pollIntervalMs": 1}
-    results = {
+    ended = {"status": "completed", "result": text_result("You were Ana")}
+    return {
         "tools/call": {**task, "resultType": "task", "status": "working"},
-        "tasks/get": {
-            **task,
-            "resultType": "complete",
-            "status": "completed",
-            "result": text_result("You were Ana"),
-        },
+        "tasks/get": {**task, "resultType": "complete", **ended},
     }
-    methods: list[str] = []
+
+
+@pytest.mark.parametrize("accepts_new", [True, False])
+async def test_refusal_while_a_task_is_followed(
+    begin: Begin, oauth: OAuthServer, accepts_new: bool
+) -> None:
+    results, methods = _task(), list[str]()
 
     def answer(request: Seen) -> Reply:
         method = request.json.get("method", "")
@@ -244,6 +247,40 @@ async def test_refusal_while_a_task_is_followed(
     assert len(oauth.refreshes) == 1
     account = await ToolAccount.objects.aget()
     assert bool(account.problem) is not accepts_new
+    assert "tasks/cancel" not in methods
+
+
+@pytest.mark.parametrize("grants", [True, False])
+async def test_task_goes_on_when_its_person_has_allowed_more(
+    begin: Begin, alice: User, oauth: OAuthServer, grants: bool
+) -> None:
+    results, methods = _task(), list[str]()
+    granted: list[str] = []
+
+    def answer(request: Seen) -> Reply:
+        method = request.json.get("method", "")
+        methods.append(method)
+        result = results.get(method)
+        if result is None or not oauth.person_of(request):
+            return oauth._call(request)
+        if method == "tasks/get" and not granted:
+            return 403, {"WWW-Authenticate": WANTS_MORE}, b""
+        return json_reply({"jsonrpc": "2.0", "id": request.json["id"], "result": result})
+
+    oauth.answers["/mcp"] = answer
+    run = await begin()
+    await until(lambda: statuses(run) == [("open", "approval")])
+    assert "needs more rights" in await threads.call(_card, run, alice)
+    if grants:
+        granted.append("files:write")
+    server, question = await ToolServer.objects.aget(), await Question.objects.aget()
+    await threads.call(partial(connected, alice, server, oauth, question=question))
+
+    if grants:
+        assert outputs(await ended(run))[0] == "You were Ana"
+    else:
+        await until(lambda: statuses(run) == [("open", "unknown")])
+    assert (methods.count("tools/call"), methods.count("tasks/get")) == (1, 2)
     assert "tasks/cancel" not in methods
 
 
@@ -301,8 +338,7 @@ async def test_call_asks_for_the_scopes_that_its_server_wants_once(
     def answer(request: Seen) -> Reply:
         is_call = request.json.get("method") == "tools/call"
         if is_call and oauth.person_of(request) and "files:write" not in granted:
-            wanted = 'Bearer error="insufficient_scope", scope="files:read files:write"'
-            return 403, {"WWW-Authenticate": wanted}, b""
+            return 403, {"WWW-Authenticate": WANTS_MORE}, b""
         return oauth._call(request)
 
     oauth.answers["/mcp"] = answer
@@ -383,6 +419,33 @@ async def test_tools_are_read_with_the_account_of_whoever_tests(
     assert len(oauth.refreshes) == 1
     assert [tool.rule async for tool in Tool.objects.all()] == [ToolRule.OFF]
     assert "access-" not in str(listed_server.test)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_next_sign_in_asks_for_what_the_list_of_tools_needs(
+    caller: Caller,  # noqa: F811
+    listed_server: ToolServer,
+    administrator: User,
+    oauth: OAuthServer,
+) -> None:
+    oauth.answers["/mcp"] = lambda request: (
+        (403, {"WWW-Authenticate": WANTS_MORE}, b"")
+        if oauth.person_of(request) and request.json.get("method") == "tools/list"
+        else oauth._call(request)
+    )
+    await threads.call(connected, administrator, listed_server, oauth, "adm")
+    await threads.call(queue_test, listed_server, administrator)
+    await TEST_SERVERS.make(caller.client, threads)()
+
+    await listed_server.arefresh_from_db()
+    assert "more rights of the account: files:read, files:write" in listed_server.test[-1]["text"]
+    started = await threads.call(
+        partial(actions.begin_sign_in, administrator, listed_server, is_for_listing=True)
+    )
+    asked = parse_qs(urlsplit(started.address).query)["scope"]
+    assert asked == ["files:read files:write"]
+    await threads.call(connected, administrator, listed_server, oauth, "adm")
+    assert (await ToolAccount.objects.aget()).needed_scope == ""
 
 
 @pytest.mark.django_db(transaction=True)
