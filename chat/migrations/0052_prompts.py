@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('chat', '0048_personal_instructions'),
+        ('chat', '0051_personal_instructions'),
     ]
 
     operations = [

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('chat', '0047_recordings_of_calls'),
+        ('chat', '0050_awaited_documents'),
     ]
 
     operations = [
