@@ -5,7 +5,7 @@ import django.db.models.deletion
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('chat', '0047_recordings_of_calls'),
+        ('chat', '0052_prompts'),
     ]
 
     operations = [
