@@ -8,8 +8,8 @@ import threading
 import pytest
 
 from chat.core.isolation.parent import ChildKilled
-from chat.tools.web import reader
 from chat.documents.readers.html import readable
+from chat.tools.web import reader
 from chat.tools.web.reader import Unreadable, read_html
 
 PAGE = """<html><head><title>The &amp; Elbe</title><style>x{}</style></head><body>
