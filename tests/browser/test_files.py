@@ -227,28 +227,34 @@ def test_long_text_that_is_pasted_becomes_a_file(site: BrowserSite, tab: OpenTab
     expect(alice.composer).to_be_focused()
 
 
-def test_too_long_a_document_is_left_to_the_model(site: BrowserSite, tab: OpenTab) -> None:
+@pytest.fixture
+def small_site(site: BrowserSite) -> Iterator[BrowserSite]:
+    """A site whose model can use tools and reads a thousand tokens."""
     [before] = site.rows("SELECT model_list FROM chat_upstream")
     models = json.loads(before["model_list"])
     for model in models:
         model["detail"] = {"context_length": 1000}
     site.rows("UPDATE chat_upstream SET model_list = ?", json.dumps(models))
-    site.fake.script(streams.telling("I read it."))
-    try:
-        alice = tab("Alice", "/")
-        note = alice.page.locator("#attach-too-long")
-        alice.page.evaluate(PASTE_TEXT, LONG)
-        expect(note).to_contain_text("this model can read only 1,000")
-        assert axe.findings(alice.page, within="#composer") == []
-        note.get_by_role("button", name="Let the model read it").click()
-        expect(note).to_be_hidden()
-        expect(alice.page.locator(".attaching .attachment")).to_contain_text("read with tools")
-        alice.write("How did it rise?").shows("I read it.").until_ended()
-    finally:
-        site.rows("UPDATE chat_upstream SET model_list = ?", before["model_list"])
+    site.fake.script(stream(openai_chunks(openai_run("I read it."))))
+    with site.speaking("openai_chat"):
+        yield site
+    site.rows("UPDATE chat_upstream SET model_list = ?", before["model_list"])
+
+
+def test_too_long_a_document_is_left_to_the_model(small_site: BrowserSite, tab: OpenTab) -> None:
+    alice = tab("Alice", "/")
+    note = alice.page.locator("#attach-too-long")
+    alice.page.evaluate(PASTE_TEXT, LONG)
+    expect(note).to_contain_text("this model can read only 1,000")
+    assert axe.findings(alice.page, within="#composer") == []
+
+    note.get_by_role("button", name="Let the model read it").click()
+    expect(note).to_be_hidden()
+    expect(alice.page.locator(".attaching .attachment")).to_contain_text("read with tools")
+    alice.write("How did it rise?").shows("I read it.").until_ended()
 
     expect(alice.turns.nth(0).locator(".attachment")).to_contain_text("read with tools")
-    assert site.value("SELECT use FROM chat_attachment ORDER BY id DESC LIMIT 1") == "tools"
+    assert small_site.value("SELECT use FROM chat_attachment ORDER BY id DESC LIMIT 1") == "tools"
 
 
 # --- files of answers ----------------------------------------------------------------------------
