@@ -1,4 +1,5 @@
-"""Kinds of documents, recognized by the first bytes of a file and by its name."""
+"""Media types of files, recognized by their first bytes and their names. They decide how a document is read
+(`DocumentKind.of_media_type`)."""
 
 from __future__ import annotations
 
@@ -6,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from chat.core.pictures import read_picture
-from chat.models import DocumentKind
 from chat.rendering.media import sound_of
 
-# The functions here look at these bytes of a file, and may be given more.
+# What is looked at of a file.
 HEAD_BYTES = 64 * 1024
 
 _OFFICE = "application/vnd.openxmlformats-officedocument"
@@ -20,7 +20,7 @@ _BINARY_SHEETS = "application/vnd.ms-excel.sheet.binary.macroEnabled.12"
 _OPEN_SHEETS = "application/vnd.oasis.opendocument.spreadsheet"
 _UNKNOWN = "application/octet-stream"
 
-_ZIP, _OLE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_PDF, _ZIP, _OLE = b"%PDF-", b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 # A PDF may have other bytes before its header (PDF 32000-1, annex H, note 13).
 _PDF_HEADER_BYTES = 1024
 _ZIPPED: Mapping[str, str] = {
@@ -76,6 +76,7 @@ _TEXTS: Mapping[str, str] = {
         "text/plain",
     ),
 }
+_NAMED: Mapping[str, str] = {".pdf": "application/pdf", **_ZIPPED, **_TEXTS}
 # The value of a file field's ``accept``. Texts without a known suffix can be dropped or pasted.
 ACCEPTED: Sequence[str] = (".pdf", *_OLD, *_TEXTS)
 
@@ -88,31 +89,25 @@ def media_type_of(name: str, head: bytes) -> str:
     """The media type that is stored with a file. The bytes decide, and the suffix where they are a container
     or a text."""
     head = head[:HEAD_BYTES]
-    picture, sound = read_picture(head), sound_of(head)
-    if picture or sound:
-        return picture.media_type if picture else sound[0] if sound else _UNKNOWN
     suffix = PurePosixPath(name.lower()).suffix
-    if b"%PDF-" in head[:_PDF_HEADER_BYTES]:
+    if (picture := read_picture(head)) is not None:
+        return picture.media_type
+    # A text may begin like a sound, or quote the header of a PDF.
+    if suffix in _TEXTS and _may_be_text(head) and not head.startswith(_PDF):
+        return _TEXTS[suffix]
+    if (sound := sound_of(head)) is not None:
+        return sound[0]
+    if _PDF in head[:_PDF_HEADER_BYTES]:
         return "application/pdf"
     if head.startswith(_ZIP):
         members = (found for member, found in _MEMBERS.items() if member in head)
         return _ZIPPED.get(suffix) or next(members, "application/zip")
     if head.startswith(_OLE):
         return _OLD.get(suffix, _UNKNOWN)
-    if suffix in (".pdf", *_ZIPPED):
-        # Whatever it is: its reader says what is wrong with it.
-        return "application/pdf" if suffix == ".pdf" else _ZIPPED[suffix]
-    return _TEXTS.get(suffix) or ("text/plain" if _may_be_text(head) else _UNKNOWN)
-
-
-def kind_of(name: str, media_type: str, head: bytes) -> DocumentKind | None:
-    """What reads the file, for an upload that claims to be of a media type; ``None`` for a picture, a sound, and
-    whatever can't be read as a document."""
-    found = media_type_of(name, head)
-    if found == _UNKNOWN and media_type.startswith("text/"):
-        # The reader says why this is no text.
-        return DocumentKind.TEXT
-    return DocumentKind.of_media_type(found)
+    # Whatever it is: the reader that the suffix names says what is wrong with it.
+    if (named := _NAMED.get(suffix)) is not None:
+        return named
+    return "text/plain" if _may_be_text(head) else _UNKNOWN
 
 
 def _may_be_text(head: bytes) -> bool:

@@ -41,7 +41,8 @@ def text_of(document: Document, name: str, pages: str = "") -> str:
 
 
 def _page(row: DocumentPage, word: str) -> str:
-    title = f": {row.name}" if row.name else ""
+    # The title of a slide is in its text.
+    title = f": {row.name}" if row.name and word == "Sheet" else ""
     return f"[{word} {row.number}{title}]\n{row.text}".rstrip()
 
 
@@ -49,7 +50,7 @@ def _extent(word: str, chosen: Iterable[int], count: int) -> str:
     if not word:
         return ""
     numbers = tuple(chosen)
-    plural = f"{word.lower()}s" if count > 1 else word.lower()
+    plural = f"{word.lower()}s" if len(numbers) > 1 else word.lower()
     if len(numbers) == count:
         return f", {count} {plural}"
     return f", {plural} {in_words(numbers)} of {count}"
@@ -62,8 +63,7 @@ def tokens_of(characters: int) -> int:
 
 def about(tokens: int) -> int:
     """An estimate, with the two digits that mean something."""
-    step = 10 ** max(0, len(str(tokens)) - 2)
-    return round(tokens / step) * step
+    return round(tokens, min(0, 2 - len(str(tokens))))
 
 
 def facts(document: Document) -> str:

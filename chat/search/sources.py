@@ -133,7 +133,8 @@ def file_text(file: StoredFile) -> str:
 
 def document_text(name: str, pages: Iterable[tuple[str, str]]) -> str:
     """What is searched in a file with these pages, each with its name; empty for a document without pages."""
-    texts, length = [], 0
+    texts: list[str] = []
+    length = 0
     for title, text in pages:
         texts += filter(None, (title, text[: FILE_BYTES - length]))
         length += len(text)

@@ -108,6 +108,8 @@ PDFS = (
     case("lines.pdf", lambda: pdf(["First line\nSecond line"]), "First line\nSecond line"),
     case("three.pdf", lambda: pdf(["One", "Two", "Three"]), "One", "Two", "Three"),
     case("umlauts.pdf", lambda: pdf(["Grüße aus Köln (1 €)"]), "Grüße aus Köln (1 €)"),
+    # A font that isn't in the file, and can't be looked for on the machine.
+    case("font.pdf", lambda: pdf(["Grüße"], font="Unknown-Font"), "Grüße"),
     case("scan.pdf", lambda: pdf(["", ""]), "", ""),
     case("late-header.pdf", lambda: pdf(["Late"], first_bytes=b"junk\n" * 10), "Late"),
     case("upload", lambda: pdf(["Without a suffix"]), "Without a suffix"),
@@ -322,7 +324,7 @@ def _wide_sheet() -> bytes:
 def _endless_parts() -> bytes:
     """An e-mail in an e-mail in an e-mail."""
     head = b"From: a@example.com\nContent-Type: message/rfc822\n\n"
-    return head * 20_000 + b"From: a@example.com\n\nx"
+    return head * 5_000 + b"From: a@example.com\n\nx"
 
 
 ENDS = (

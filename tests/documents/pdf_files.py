@@ -17,6 +17,7 @@ def pdf(
     claimed_pages: int | None = None,
     catalog: str = "",
     first_bytes: bytes = b"",
+    font: str = "Helvetica",
 ) -> bytes:
     """A document with a line of text for each line of a page. ``claimed_pages``: what its page tree says.
     ``password``: empty for one that opens without."""
@@ -26,7 +27,7 @@ def pdf(
     objects = {
         1: f"<</Type/Catalog/Pages 2 0 R {catalog}>>".encode(),
         2: f"<</Type/Pages/Kids[{kids}]/Count {count}>>".encode(),
-        3: b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
+        3: f"<</Type/Font/Subtype/TrueType/BaseFont/{font}/Encoding/WinAnsiEncoding>>".encode(),
     }
     key = b""
     if password is not None:

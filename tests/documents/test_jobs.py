@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from chat import access
 from chat.core.errors import FilesUnavailable
+from chat.core.isolation import parent
 from chat.core.isolation.parent import ChildKilled
 from chat.core.notify import QUEUED, change_notifier, room_topic
 from chat.documents import reading
@@ -114,7 +115,6 @@ def test_reading_is_no_job_of_a_person(transactional_db: None, alice: User) -> N
     assert [job.kind for job in access.jobs_of(alice)] == [JobKind.EXPORT]
 
 
-@pytest.mark.databases
 def test_what_was_refused_is_read_again_when_asked(transactional_db: None, alice: User) -> None:
     file = upload(alice, b"\0\1\2")
     read_queued()
@@ -130,7 +130,6 @@ def test_what_was_refused_is_read_again_when_asked(transactional_db: None, alice
 # --- storing --------------------------------------------------------------------------------------
 
 
-@pytest.mark.databases
 def test_document_is_stored_with_its_pages(transactional_db: None, alice: User) -> None:
     file = upload(alice)
     read_queued()
@@ -163,7 +162,6 @@ def test_runner_that_lost_the_job_stores_nothing(transactional_db: None, alice: 
     assert texts(file) == [BODY.decode()]
 
 
-@pytest.mark.databases
 def test_job_that_ends_processes_ends_with_a_sentence(transactional_db: None, alice: User) -> None:
     file = upload(alice)
     for _ in range(jobs.MOST_ATTEMPTS):
@@ -238,12 +236,34 @@ def test_person_who_was_deactivated_has_asked_for_others_too(
     assert document(file).is_readable
 
 
+def test_nothing_of_a_file_reaches_a_command(
+    transactional_db: None, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its name, nor what is in it, nor where it is: the process is always started in the same way."""
+    started: list[tuple[object, ...]] = []
+    start = parent.subprocess.Popen
+
+    def popen(command: list[str], **options: Any) -> Any:
+        started.append((command, options["env"], options["cwd"], options.get("shell")))
+        return start(command, **options)
+
+    monkeypatch.setattr(parent.subprocess, "Popen", popen)
+    name = "../../x;$(touch x)`touch y`\n<script>.txt"
+    files = [upload(alice, name=name), upload(alice, b"$(touch x); `touch y`", name="-rf")]
+
+    read_queued()
+
+    assert [document(file).is_readable for file in files] == [True, True]
+    assert started[0] == started[1]
+    assert started[0][1:] == ({}, "/", None)
+
+
 # --- telling --------------------------------------------------------------------------------------
 
 
 @pytest.mark.databases
 def test_rooms_are_told_when_a_document_is_read(
-    conversation: Conversation, alice: User, topics: list[str]
+    transactional_db: None, conversation: Conversation, alice: User, topics: list[str]
 ) -> None:
     sent = upload(alice, conversation=conversation)
     turn = Message.objects.create(conversation=conversation, role=Role.USER, text="Look")
@@ -264,9 +284,10 @@ def test_rooms_are_told_when_a_document_is_read(
     assert after.updated_at == before.updated_at
 
 
-@pytest.mark.databases
 def test_text_of_a_document_is_found(conversation: Conversation, alice: User) -> None:
-    file = upload(alice, conversation=conversation, name="fluss.html", media_type="text/html")
+    body = b"From: ana@example.com\n\n" + BODY
+    named = {"name": "fluss.eml", "media_type": "message/rfc822"}
+    file = upload(alice, body, conversation=conversation, **named)
     turn = Message.objects.create(conversation=conversation, role=Role.USER, text="Look")
     Attachment.objects.create(message=turn, file=file)
     with transaction.atomic():
@@ -276,7 +297,7 @@ def test_text_of_a_document_is_found(conversation: Conversation, alice: User) ->
 
     read_queued()
 
-    assert file_text(file) == f"fluss.html\n{BODY.decode()}"
+    assert file_text(file) == f"fluss.eml\n{body.decode()}"
     [hit] = found(alice, parse("rises"), are_few=True)
     assert (hit.kind, hit.source) == (SearchKind.FILE, file.pk)
 

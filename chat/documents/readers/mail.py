@@ -59,7 +59,7 @@ def read(file: BinaryIO, order: Order) -> Iterator[Page]:
 
 def _parsed(body: bytes) -> EmailMessage:
     parser = email.parser.BytesParser(policy=email.policy.default)
-    return cast(EmailMessage, parser.parsebytes(body))
+    return parser.parsebytes(body)
 
 
 def _page(message: EmailMessage) -> str:

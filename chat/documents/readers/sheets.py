@@ -50,20 +50,20 @@ def _is_open_document(file: BinaryIO) -> bool:
 
 
 def _table(rows: Iterator[Sequence[object]], most_characters: int) -> str:
-    """The rows without what is empty at their ends, and without empty rows at the beginning and the end."""
+    """The rows without what is empty at their ends. Between two rows there is at most one empty one."""
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
-    empty = 0
+    is_apart = False
     for row in rows:
         values = [_in_words(value) for value in row]
         while values and not values[-1]:
             values.pop()
         if not values:
-            empty += 1
+            is_apart = written.tell() > 0
             continue
-        if written.tell():
-            written.write("\n" * empty)
-        empty = 0
+        if is_apart:
+            written.write("\n")
+        is_apart = False
         writer.writerow(values)
         if written.tell() > most_characters:
             raise Refused(refusals.TOO_LONG)
