@@ -27,6 +27,12 @@ pytestmark = pytest.mark.databases
 HOSTILE = "<img src=x>\u202e\n{{ 7 }}.pdf"
 
 
+@pytest.fixture(autouse=True)
+def nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runners have no periodic tasks: documents are read when a test says so."""
+    monkeypatch.setattr("chat.runs.runner._periodic_tasks", {})
+
+
 def attach_unread(run: Run, name: str = "report.pdf", body: bytes = b"%PDF-1") -> Message:
     message = question_of(run)
     unread(attach_file(message, name, body).file)

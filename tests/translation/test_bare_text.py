@@ -23,6 +23,7 @@ LEFT_OUT = (
     "chat/questions/asking.py",
     "chat/upstreams/probe_requests.py",
     "chat/runs/offered_tools.py",
+    "chat/documents/file_tools.py",
     "chat/tools/tool_search.py",
     "chat/tools/web/definitions.py",
     "chat/tools/web/results.py",
