@@ -22,6 +22,7 @@ from chat.models import Conversation, Membership, Team, TeamRole, Upstream, User
 from tests.support import databases
 from tests.support.machine import skip_what_cannot_run
 from tests.support.processes import seed
+from tests.support.quick_reports import note_less
 from tests.support.schedule import ByResource
 from tests.support.selection import EXHAUSTIVE, Report, leave_out_slow
 from tests.support.servers import PostgreSQL, Redis
@@ -73,6 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.WHITENOISE_AUTOREFRESH = settings.WHITENOISE_USE_FINDERS = True
     TransactionTestCase._fixture_teardown = lambda test: empty_filled_tables()
     runner.runtestprotocol = with_room(runner.runtestprotocol)
+    note_less()
     # Until all tests are collected: pytest_collection_finish.
     gc.disable()
     if not is_worker(config):

@@ -8,10 +8,15 @@ import os
 import runpy
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self
+
+from tests.support import loaded
 
 # A deadline for what should happen at once, on a machine that has other things to do.
 SOON_SECONDS = 60
@@ -43,6 +48,31 @@ _context.set_forkserver_preload(
         "twisted.web.http",
     ]
 )
+
+# The processes that have imported the application, too, for the two ways to install it.
+_loaded = {"alone": forkserver.ForkServer(), "shared": forkserver.ForkServer()}
+for _name, _server in _loaded.items():
+    _server.set_forkserver_preload([f"tests.support.loaded_{_name}"])
+
+
+@contextmanager
+def _forking_from(server: forkserver.ForkServer) -> Iterator[None]:
+    """Meanwhile processes are forked from this one: `multiprocessing` itself knows a single one."""
+    usual = forkserver.connect_to_new_process
+    forkserver.connect_to_new_process = server.connect_to_new_process
+    try:
+        yield
+    finally:
+        forkserver.connect_to_new_process = usual
+
+
+@cache
+def until_loaded() -> None:
+    """So that the first test which starts a server doesn't wait for the imports of all of them."""
+    with _forking_from(_loaded["alone"]):
+        process = _context.Process(target=int, daemon=True)
+        process.start()
+    process.join()
 
 
 class Forked:
@@ -99,10 +129,8 @@ def _run(writers: list[Connection], main: Callable[..., Any], *arguments: object
 
 class ForkedPython:
     """``python`` with these arguments (a script, or ``-m`` and a module), as `subprocess.Popen`
-    runs it, in a fraction of the time: half of what a server does until it serves is importing
-    libraries.
-
-    What a process imports itself it imports from ``folder``, which must be the source of the tests.
+    runs it, in a fraction of the time: most of what a server does until it serves is importing.
+    ``folder`` must be the source of the tests.
     """
 
     def __init__(
@@ -113,7 +141,8 @@ class ForkedPython:
         self._process = _context.Process(
             target=_run_python, args=(arguments, folder, dict(environment), log), daemon=True
         )
-        self._process.start()
+        with _forking_from(_loaded["shared" if environment.get("REDIS_URL") else "alone"]):
+            self._process.start()
 
     @property
     def pid(self) -> int:
@@ -151,6 +180,9 @@ def _run_python(
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+    if not loaded.take_settings():
+        os.execv(sys.executable, [sys.executable, *arguments])
     if arguments[0] == "-m":
         sys.argv = list(arguments[1:])
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from tests.support import databases
+from tests.support.forking import until_loaded
 from tests.support.processes.site import World, seed
 
 
@@ -19,6 +20,7 @@ def seeded_once(module: str = "tests.support.processes.seed") -> tuple[Path, Wor
         shutil.copy(databases.migrated_sqlite(), data / "tributary.sqlite3")
         (folder / "world.json").write_bytes(msgspec.json.encode(seed(data, module=module)))
 
+    until_loaded()
     folder = databases.made_once(module, make)
     world = msgspec.json.decode((folder / "world.json").read_bytes(), type=World)
     return folder / "data", world
