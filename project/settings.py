@@ -469,12 +469,12 @@ IMPORT_BYTES = int(env.number("IMPORT_BYTES", 2048 * _MEBIBYTE))
 IMPORT_MEMORY_BYTES = int(
     env.number("IMPORT_MEMORY_BYTES", 768 * _MEBIBYTE, at_least=256 * _MEBIBYTE)
 )
-# What reading one document may need, in a process of its own: memory, and seconds of the processor.
+# The limits of reading one document, in a process of its own: memory, and seconds of the processor.
 DOCUMENT_MEMORY_BYTES = int(
     env.number("DOCUMENT_MEMORY_BYTES", 512 * _MEBIBYTE, at_least=128 * _MEBIBYTE)
 )
 DOCUMENT_SECONDS = int(env.number("DOCUMENT_SECONDS", 60, at_least=1))
-# What a document may have: pages (slides, sheets), characters of text, and bytes once it is unpacked.
+# The limits of a document: pages (slides, sheets), characters of text, and bytes once it is unpacked.
 DOCUMENT_PAGES = int(env.number("DOCUMENT_PAGES", 2000, at_least=1))
 DOCUMENT_CHARACTERS = int(env.number("DOCUMENT_CHARACTERS", 10_000_000, at_least=1000))
 DOCUMENT_UNPACKED_BYTES = int(

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from chat.core.pictures import read_picture
 from chat.rendering.media import sound_of
 
-# What is looked at of a file.
+# The beginning of a file, by which its kind is recognized.
 HEAD_BYTES = 64 * 1024
 
 _OFFICE = "application/vnd.openxmlformats-officedocument"
@@ -30,7 +30,7 @@ _ZIPPED: Mapping[str, str] = {
     ".xlsb": _BINARY_SHEETS,
     ".ods": _OPEN_SHEETS,
 }
-# What the names of members say about an archive with another suffix.
+# The kind of an archive with another suffix, by the names of its members.
 _MEMBERS: Mapping[bytes, str] = {
     b"word/document.xml": _WORD,
     b"ppt/presentation.xml": _SLIDES,

@@ -132,7 +132,7 @@ def _indexed_files(document: Document) -> QuerySet[StoredFile]:
 
 
 def _index_parts(document: Document, pages: Sequence[Page]) -> dict[int, Parts]:
-    """What the files are found by: made here, as it takes longer than a transaction may."""
+    """The entries by which the files are found: made here, as it takes longer than a transaction may."""
     texts = [(page.name, page.text) for page in pages]
     return {
         file.pk: parts_of(document_text(file.name, texts) or file.name)
@@ -168,7 +168,7 @@ def _tell(document: Document) -> None:
     files = StoredFile.objects.filter(content=document.sha256)
     messages = Message.objects.filter(attachments__file__in=files)
     for conversation in Conversation.objects.filter(messages__in=messages).distinct():
-        # Not news, but pages show the turn again.
+        # It is no news, but pages show the turn again.
         revision = conversation.touch_quietly()
         changed = messages.filter(conversation=conversation).values("pk")
         Message.objects.filter(pk__in=changed).update(revision=revision)

@@ -10,7 +10,7 @@ from chat.documents.pages import in_words, parse_pages
 from chat.models import Document, DocumentKind, DocumentPage
 from chat.rendering import figures
 
-# Of English prose in the tokenizers of today's models. Code and other languages need more tokens.
+# The average of English prose in the tokenizers of today's models. Code and other languages need more tokens.
 CHARACTERS_PER_TOKEN = 4
 # Models read these words, whatever the person's language, so that the same file is always the same prompt.
 _PAGE_WORDS: Mapping[str, str] = {
@@ -21,7 +21,7 @@ _PAGE_WORDS: Mapping[str, str] = {
 
 
 def text_of(document: Document, name: str, pages: str = "") -> str:
-    """What a model is sent for a file with this name: a line with the name, and the text of the chosen pages,
+    """The text that a model is sent for a file with this name: a line with the name, and the text of the chosen pages,
     each below its number. A choice that doesn't fit the document counts as all pages."""
     shown = " ".join(name.split())
     if not document.is_readable:
@@ -67,7 +67,7 @@ def about(tokens: int) -> int:
 
 
 def facts(document: Document) -> str:
-    """What people are told about a document: its extent, why it can't be read, or that it is being read."""
+    """The facts that people are told about a document: its extent, why it can't be read, or that it is being read."""
     if document.read_at is None:
         return gettext("Reading…")
     if document.refusal:

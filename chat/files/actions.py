@@ -38,7 +38,7 @@ from chat.search.sources import index, index_missing
 from chat.web.files import SUFFIXES, file_name, may_be_shown
 
 MEGABYTE = 1024 * 1024
-# Of a request that uploads a file: its other fields, and what separates them.
+# The other fields of a request that uploads a file, and what separates them.
 FORM_BYTES = 64 * 1024
 # A file with such a name that is no picture is broken.
 _PICTURE_SUFFIXES = (*SUFFIXES.values(), ".jpeg")
@@ -91,7 +91,7 @@ def file_bytes() -> int:
 
 
 def upload_limits() -> Mapping[str, Any]:
-    """What may be attached to a message, for its page: the number of files, that of images among them, and sizes."""
+    """The limits of attachments, for the page of a message: the number of files, that of images among them, and sizes."""
     return {
         "accept": ",".join((*PICTURE_TYPES, "audio/*", *ACCEPTED)),
         "files": settings.FILES_PER_MESSAGE,

@@ -74,7 +74,7 @@ class Chip:
 
     @property
     def has_pages(self) -> bool:
-        """Whether there are pages to choose from."""
+        """True if there are pages to choose from."""
         return self.document is not None and self.document.pages_count > 1
 
     @property

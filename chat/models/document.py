@@ -12,7 +12,7 @@ from chat.models.run import Run
 
 
 class DocumentKind(models.TextChoices):
-    """What the bytes are, which decides what reads them (`chat.documents`)."""
+    """The kind of the bytes, which decides what reads them (`chat.documents`)."""
 
     PDF = "pdf", gettext_lazy("PDF")
     WORD = "word", gettext_lazy("Word document")
@@ -51,10 +51,10 @@ _KINDS: Mapping[str, DocumentKind] = {
 
 
 class Document(models.Model):
-    """What was read of a content, once for all files with these bytes. It may outlive the bytes: messages that were
+    """The text that was read of a content, once for all files with these bytes. It may outlive the bytes: messages that were
     sent with it still tell the model what they told it then."""
 
-    # Of the bytes (`FileContent`), which may be gone.
+    # The digest of the bytes (`FileContent`), which may be gone.
     sha256 = models.CharField(max_length=64)
     # The same bytes are read differently under another name, such as ".html" and ".txt".
     kind = models.CharField(max_length=10, choices=DocumentKind.choices)

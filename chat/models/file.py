@@ -108,7 +108,7 @@ class StoredFile(models.Model):
 
 
 class ChosenContent(models.Model):
-    """What of an attached document is sent, and how."""
+    """The part of an attached document that is sent, and how."""
 
     # As a person writes them ("1-3, 7"); empty: all.
     pages = models.CharField(max_length=200, blank=True, db_default="", default="")

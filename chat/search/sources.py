@@ -132,7 +132,7 @@ def file_text(file: StoredFile) -> str:
 
 
 def document_text(name: str, pages: Iterable[tuple[str, str]]) -> str:
-    """What is searched in a file with these pages, each with its name; empty for a document without pages."""
+    """The texts that are searched in a file with these pages, each with its name; empty for a document without pages."""
     texts: list[str] = []
     length = 0
     for title, text in pages:

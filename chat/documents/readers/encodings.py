@@ -15,7 +15,7 @@ _SIGNATURES = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-# Those that archives, PDF, HTML (https://encoding.spec.whatwg.org/) and mail use. Python loads each from a file at its
+# The encodings that archives, PDF, HTML (https://encoding.spec.whatwg.org/) and mail use. Python loads each from a file at its
 # first use.
 _DECLARED = (
     *("ascii", "utf-7", "utf-16-le", "utf-16-be", "latin-1", "cp437", "cp1252", "koi8-r", "koi8-u"),

@@ -1,4 +1,4 @@
-"""What a reader is told, and what it gives: values for the pipe between it and the job."""
+"""The order to a reader, and the pages that it gives: values for the pipe between it and the job."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from msgspec import Struct
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """What to read the file as, and the limits of what it may contain."""
+    """The kind to read the file as, and the limits of what it may contain."""
 
     kind: str
     most_pages: int
     most_characters: int
-    # Of the members of an archive together, as the archive says.
+    # The limit for the members of an archive together, as the archive says.
     most_unpacked_bytes: int
 
 

@@ -19,7 +19,7 @@ from chat.documents.readers import encodings
 from chat.documents.readers.form import Order, Page
 
 _HIDDEN = {"script", "style", "template", "svg", "math", "iframe", "object", "canvas", "video"}
-# What pages of the web have beside their text.
+# Elements that pages of the web have beside their text.
 _BESIDE = {
     *("noscript", "nav", "footer", "aside", "form", "button", "select", "textarea", "dialog"),
     "menu",
@@ -197,7 +197,7 @@ class _Reader(HTMLParser):
         return "" if tag in _LISTS and self._lists else _CLOSINGS.get(tag, "")
 
     def _space(self, tag: str) -> str:
-        """What is left of a block within a cell."""
+        """The mark that is left of a block within a cell."""
         is_apart = not self.pieces or self.pieces[-1].endswith(" ") or tag not in _OPENINGS
         return "" if is_apart else " "
 

@@ -55,7 +55,7 @@ UNREADABLE = gettext_noop(
     " attach the new file."
 )
 REMOVED = gettext_noop("This file was removed before it was read. Attach it again.")
-# What a reader may say: its process has read the file, so its word isn't trusted.
+# The sentences that a reader may say: its process has read the file, so its word isn't trusted.
 KNOWN = frozenset(
     {
         *(EMPTY, DAMAGED, WRONG_TYPE, PASSWORD, OLD_FORMAT, NOT_TEXT, UNKNOWN_ENCODING),

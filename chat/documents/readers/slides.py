@@ -36,7 +36,7 @@ def read(file: BinaryIO, order: Order) -> Iterator[Page]:
 
 
 def _pages(file: BinaryIO) -> Iterator[Page]:
-    # Not `Presentation(file)`, which refuses slide shows and templates.
+    # `Presentation(file)` refuses slide shows and templates.
     presentation = Package.open(file).main_document_part.presentation
     for slide in presentation.slides:
         title = slide.shapes.title
