@@ -64,9 +64,15 @@ FEATURES: dict[str, tuple[str, ...]] = {
         "tools.outcome",
     ),
     "organization": ("conversations.actions",),
+    "prompts": (),
+    "presets": (
+        *("conversations.actions", "conversations.choice_form", "conversations.preset_choice"),
+        "conversations.starters",
+    ),
     "projects": (
         *("conversations.actions", "conversations.choice_form", "files.actions", "files.storage"),
         *("organization.change_responses", "organization.lines", "organization.undo"),
+        "presets.actions",
     ),
     "participants": ("conversations.actions", "conversations.page", "search.tokens"),
     "run_details": (),

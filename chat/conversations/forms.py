@@ -15,6 +15,7 @@ from chat.conversations.actions.messages import TEXT_LIMIT
 from chat.conversations.choice_form import ChoiceForm, ToolsField
 from chat.models import (
     Conversation,
+    PresetVersion,
     Project,
     StoredFile,
     Team,
@@ -82,8 +83,9 @@ class SendForm(ChoiceForm, WordsForm):
         upstreams: Iterable[Upstream],
         remembered: Conversation | None = None,
         shared: QuerySet[StoredFile] | None = None,
+        presets: Iterable[PresetVersion] = (),
     ) -> None:
-        super().__init__(data, upstreams=upstreams, remembered=remembered)
+        super().__init__(data, upstreams=upstreams, remembered=remembered, presets=presets)
         if shared is not None:
             self.fields["project_files"].queryset = shared
 
@@ -131,8 +133,11 @@ class StartForm(SendForm):
         remembered: Conversation | None = None,
         project: Project | None = None,
         shared: QuerySet[StoredFile] | None = None,
+        presets: Iterable[PresetVersion] = (),
     ) -> None:
-        super().__init__(data, upstreams=upstreams, remembered=remembered, shared=shared)
+        super().__init__(
+            data, upstreams=upstreams, remembered=remembered, shared=shared, presets=presets
+        )
         self.fields["team"].queryset = teams
         self.fields["tools"].queryset = Tool.objects.filter(team__in=teams)
         if project is not None:

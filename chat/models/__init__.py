@@ -43,6 +43,7 @@ from chat.models.message_queue import QueuedFile, QueuedMessage
 from chat.models.organization import Pin
 from chat.models.participant import Group, GroupMember, Participant
 from chat.models.presence import Draft, Presence, ReadMark
+from chat.models.preset import DefaultPreset, Preset, PresetVersion
 from chat.models.project import (
     Project,
     ProjectAccess,
@@ -100,6 +101,7 @@ from chat.models.tool_call import (
 )
 from chat.models.upstream import SeenEvent, Upstream
 from chat.models.user import Announcements, InstructionsUse, PersonalInstructions, User
+from chat.models.version import VersionConflict
 
 __all__ = [
     "ACTIVE_JOB_STATUSES",
@@ -127,6 +129,7 @@ __all__ = [
     "ConversationChange",
     "ConversationContext",
     "ConversationRole",
+    "DefaultPreset",
     "Draft",
     "EndedRun",
     "FetchStatus",
@@ -160,6 +163,8 @@ __all__ = [
     "PersonalInstructions",
     "Pin",
     "Presence",
+    "Preset",
+    "PresetVersion",
     "Project",
     "ProjectAccess",
     "ProjectColor",
@@ -208,6 +213,7 @@ __all__ = [
     "Upstream",
     "User",
     "VariableKind",
+    "VersionConflict",
     "Visibility",
     "visibilities",
 ]

@@ -20,7 +20,8 @@ function showMark() {
 
 function show() {
   const { dialect, demo, unavailable } = chosenModel()?.dataset ?? {};
-  const starters = demo === undefined ? "any" : "demo";
+  const ofPreset = document.querySelector("[data-starters=preset] > li") && "preset";
+  const starters = ofPreset ?? (demo === undefined ? "any" : "demo");
   for (const note of document.querySelectorAll("[data-only-dialect]")) {
     note.hidden = note.dataset.onlyDialect !== dialect;
   }
@@ -38,8 +39,8 @@ function show() {
 function fetchParameters() {
   const { dialect } = chosenModel()?.dataset ?? {};
   const place = document.getElementById("parameter-fields");
-  // In a project's settings no model needs to be chosen.
-  if (chosenModel()?.value === "") place?.replaceChildren();
+  // A preset has its own. In a project's settings no model needs to be chosen.
+  if (["", "preset"].includes(serverOf(chosenModel()))) place?.replaceChildren();
   if (!dialect || !place || place.querySelector("[data-dialect]")?.dataset.dialect === dialect) return;
   const address = `${place.dataset.address}&server=${serverOf(chosenModel())}`;
   htmx.ajax("GET", address, { source: place, target: place, swap: "innerHTML" });

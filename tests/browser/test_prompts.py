@@ -53,7 +53,9 @@ def test_prompt_is_written_and_inserted_by_keyboard(site: BrowserSite, tab: Open
     expect(bob.composer).to_have_value("Write to <b>Mia</b>, warm. Sign as Bob.")
     expect(bob.composer).to_be_focused()
     bob.composer.press("Enter")
-    expect(bob.page.locator(".person-turn")).to_contain_text("Write to <b>Mia</b>, warm. Sign as Bob.")
+    expect(bob.page.locator(".person-turn")).to_contain_text(
+        "Write to <b>Mia</b>, warm. Sign as Bob."
+    )
 
     # What begins like a path is a message.
     bob.composer.press_sequentially("/usr/bin")
