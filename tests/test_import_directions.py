@@ -47,6 +47,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "unread": (),
     "drafts": (),
     "mentions": ("search.tokens",),
+    "prompts": (),
     "conversations": (
         *("files.actions", "files.file_counts", "search.sources", "unread.marks"),
         *("mentions.records", "mentions.marks"),
@@ -64,7 +65,6 @@ FEATURES: dict[str, tuple[str, ...]] = {
         "tools.outcome",
     ),
     "organization": ("conversations.actions",),
-    "prompts": (),
     "presets": (
         *("conversations.actions", "conversations.choice_form", "conversations.preset_choice"),
         "conversations.starters",

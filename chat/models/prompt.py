@@ -16,7 +16,7 @@ from chat.models.version import Version
 
 
 class VariableKind(models.TextChoices):
-    """What a person fills in for a variable of a prompt."""
+    """The kinds of values that a variable of a prompt takes."""
 
     TEXT = "text", gettext_lazy("Short text")
     LINES = "lines", gettext_lazy("Long text")

@@ -107,7 +107,8 @@ class InstructionsUse(models.TextChoices):
 
 
 class PersonalInstructions(models.Model):
-    """What a person wants models to know and to do. It is a row of its own, because each request reads the user."""
+    """A text for models: facts about a person, and how answers should be. It is a row of its own, because each request
+    reads the user."""
 
     user = models.OneToOneField(
         User, on_delete=models.CASCADE, primary_key=True, related_name="personal_instructions"

@@ -13,7 +13,7 @@ from chat.core.errors import ActionRefused
 from chat.models import AuditEvent, Prompt, PromptVersion, Team, User, VersionConflict
 from chat.prompts.variables import Variable, to_stored
 
-# Of one person, or of one team.
+# Prompts that one person, or one team, may have.
 MOST_PROMPTS = 500
 
 

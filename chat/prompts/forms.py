@@ -73,8 +73,8 @@ class VariableForm(forms.Form):
     )
     choices = WordsField(
         label=gettext_lazy("Choices, one per line"),
-        required=False,
         max_length=5_000,
+        error_messages={"required": gettext_lazy("Enter at least one choice.")},
         widget=forms.Textarea(attrs={"rows": 3, "dir": "auto"}),
     )
     default = WordsField(
@@ -95,6 +95,7 @@ class VariableForm(forms.Form):
             },
         )
         self.variable_name = variable.name
+        self.fields["choices"].required = self.is_choice
 
     @property
     def is_choice(self) -> bool:
@@ -104,9 +105,7 @@ class VariableForm(forms.Form):
         cleaned = super().clean() or self.cleaned_data
         lines = (line.strip() for line in cleaned.get("choices", "").split("\n"))
         choices = tuple(dict.fromkeys(filter(None, lines)))
-        if cleaned.get("kind") == VariableKind.CHOICE and not choices:
-            self.add_error("choices", gettext("Enter at least one choice."))
-        elif len(choices) > MOST_CHOICES:
+        if len(choices) > MOST_CHOICES:
             words = gettext("Enter up to %(count)d choices.")
             self.add_error("choices", words % {"count": MOST_CHOICES})
         self.variable = Variable(

@@ -37,7 +37,8 @@ def variables_of(text: str, stored: Json) -> list[Variable]:
 
 
 def to_stored(variables: Iterable[Variable]) -> Json:
-    return [msgspec.to_builtins(each) for each in variables]
+    # As the database gives it back: JSON has no tuples.
+    return [{**msgspec.to_builtins(each), "choices": list(each.choices)} for each in variables]
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:

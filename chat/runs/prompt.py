@@ -123,7 +123,7 @@ def with_server(runs: QuerySet[Run]) -> QuerySet[Run]:
 
 
 def _personal_instructions() -> QuerySet[PersonalInstructions]:
-    """Those that the person of a run wants to be sent in its conversation."""
+    """Instructions that the person of a run wants to be sent in its conversation."""
     private = Conversation.objects.filter(rule.IS_PRIVATE, pk=OuterRef(OuterRef("conversation")))
     is_wanted = Q(use=InstructionsUse.ALL) | (Q(use=InstructionsUse.PRIVATE) & Exists(private))
     return PersonalInstructions.objects.filter(is_wanted, user=OuterRef("requested_by"))

@@ -16,6 +16,8 @@ from django.template.loader import get_template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from chat.rendering.text_diff import TextDiff
+
 register = template.Library()
 
 # Colors that mean something, and the icon that goes with each where none is named.
@@ -132,6 +134,12 @@ def dialog(content: str, id: str, title: str, *, is_open: bool = False) -> SafeS
 def card(content: str, title: str = "", icon: str = "", *, id: str = "") -> SafeString:
     """A framed group with a title."""
     return _render("card", {"content": content, "title": title, "icon_name": icon, "id": id})
+
+
+@register.simple_tag
+def text_changes(difference: TextDiff) -> SafeString:
+    """The changed lines of two texts, with the unchanged ones around them."""
+    return _render("text_changes", {"difference": difference})
 
 
 @register.simple_tag

@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from chat.models import ProjectColor, User
+from chat.rendering.text_diff import compare
 from chat.web.decorators import administrators_only
 from chat.web.tags import AVATAR_HUES
 
@@ -45,4 +46,5 @@ def styleguide(request: HttpRequest) -> HttpResponse:
     people = [User(pk=number, name=name) for number, name in enumerate(NAMES, start=AVATAR_HUES)]
     context = {"form": SampleForm(sample), "choice": SampleChoiceForm()["model"], "people": people}
     context["projects"] = [{"color": value, "name": label} for value, label in ProjectColor.choices]
+    context["difference"] = compare("Answer in German.\nBe brief.", "Answer in French.\nBe brief.")
     return render(request, "styleguide/styleguide.html", context)

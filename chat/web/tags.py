@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 from functools import cache, lru_cache
 
 from django import template
-from django.forms import BoundField, CheckboxInput, PasswordInput
+from django.forms import BoundField, CheckboxInput, PasswordInput, Select
 from django.template import Context
 from django.templatetags.static import static
 from django.urls import NoReverseMatch, reverse
@@ -111,7 +111,8 @@ def field(bound: BoundField, label: str = "", help: str = "") -> dict[str, objec
         "label": label or bound.label,
         "is_password": isinstance(widget, PasswordInput),
         "is_checkbox": isinstance(widget, CheckboxInput),
-        "is_optional": not bound.field.required and not isinstance(widget, CheckboxInput),
+        # Without a choice, a checkbox and a list of choices say what that means.
+        "is_optional": not bound.field.required and not isinstance(widget, CheckboxInput | Select),
     }
 
 

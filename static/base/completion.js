@@ -56,6 +56,10 @@ export function complete({ id, wordsAt, choose, found }) {
     if (!options.length) return close();
     options.forEach((option, number) => { option.id = `${list.id}-${number}`; });
     list.hidden = false;
+    // On a small screen the composer of the home page has no room above it.
+    list.classList.remove("is-below");
+    const top = document.querySelector(".topbar")?.getBoundingClientRect().bottom ?? 0;
+    list.classList.toggle("is-below", list.getBoundingClientRect().top < top);
     if (!open) announce(found(options.length), { about: id });
     open = { field, list, at };
     field.setAttribute("role", "combobox");

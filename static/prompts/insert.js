@@ -7,8 +7,9 @@ import { gettext, ngettext } from "../base/i18n.js";
 const MOST_CHARACTERS = 40;
 const dialog = document.getElementById("prompt-dialog");
 
-// The field that the dialog fills.
+// The field that the dialog fills, and the end of the words that the prompt replaces: the dialog takes the cursor.
 let field = null;
+let end = 0;
 
 /* "/" at the beginning, and the part of a name behind it. */
 function wordsAt(text) {
@@ -42,8 +43,7 @@ function take(html) {
   values.replaceChildren();
   dialog.close();
   field.focus();
-  // What stands behind the name stays: somebody may have gone back to the beginning.
-  field.setRangeText(text, 0, field.selectionEnd, "end");
+  field.setRangeText(text, 0, end, "end");
   field.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
@@ -53,6 +53,7 @@ if (dialog) {
     wordsAt,
     choose(chosen, _, option) {
       field = chosen;
+      end = chosen.selectionEnd;
       ask(option.dataset.address);
     },
     found: count => ngettext("%(count)s prompt found", "%(count)s prompts found", count),

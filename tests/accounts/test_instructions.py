@@ -33,7 +33,7 @@ def share_with_team(run: Run) -> None:
 
 
 def add_participant(run: Run, person: User) -> None:
-    Participant.objects.create(conversation=run.conversation, user=person)
+    Participant.objects.create(conversation=run.conversation, person=person)
 
 
 @pytest.mark.databases(only="sqlite")

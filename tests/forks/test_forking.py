@@ -26,6 +26,7 @@ from chat.models import (
     Fork,
     Message,
     Run,
+    RunPersonalInstructions,
     StoredFile,
     User,
     Visibility,
@@ -263,3 +264,21 @@ def test_deleting_the_original_leaves_the_copy(room: Room, bob: User, signed_in:
     room.conversation.delete()
 
     assert shown_turns(signed_in(bob), copy) == before
+
+
+def test_copy_has_the_personal_instructions_of_its_owner_only(
+    with_settings: Room, alice: User, bob: User
+) -> None:
+    run = Run.objects.get(conversation=with_settings.conversation)
+    RunPersonalInstructions.objects.create(run=run, user=alice, text="I keep bees.")
+
+    texts = {
+        user.name: list(
+            RunPersonalInstructions.objects.filter(
+                run__conversation=forked(user, with_settings)
+            ).values_list("text", flat=True)
+        )
+        for user in (alice, bob)
+    }
+
+    assert texts == {"Alice": ["I keep bees."], "Bob": []}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from chat.models import VariableKind
 from chat.prompts.variables import Variable, fill, names_in, to_stored, variables_of
@@ -29,12 +27,6 @@ def test_values_are_not_looked_at_again() -> None:
     values = {"a": "{{b}} {{ x.y }} \\1", "b": "B"}
 
     assert fill("{{a}} {{b}} {{c}}", values) == "{{b}} {{ x.y }} \\1 B {{c}}"
-
-
-@given(st.text(), st.dictionaries(st.text(), st.text()))
-def test_text_without_variables_never_changes(text: str, values: dict[str, str]) -> None:
-    if not names_in(text):
-        assert fill(text, values) == text
 
 
 def test_settings_follow_the_names() -> None:

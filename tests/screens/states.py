@@ -355,6 +355,7 @@ def mention_somebody(page: Page) -> None:
 
 def find_prompt(page: Page) -> None:
     """The list of prompts."""
+    first_of(page, "#text").fill("")
     first_of(page, "#text").press_sequentially("/")
     page.wait_for_selector("[id^=prompt-list-] [role=option]")
 
