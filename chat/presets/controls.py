@@ -25,7 +25,8 @@ LABEL_LENGTH = 40
 
 
 def to_stored(controls: Iterable[Control]) -> Json:
-    return [msgspec.to_builtins(each) for each in controls]
+    # As the database gives it back: JSON has no tuples.
+    return msgspec.json.decode(msgspec.json.encode(list(controls)))
 
 
 def lines_of(control: Control) -> str:

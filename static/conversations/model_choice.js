@@ -14,7 +14,7 @@ const hasFailed = () => document.querySelector("#turns .retry") !== null;
 const drainingNote = () => document.getElementById("choice-note");
 
 function showMark() {
-  const fields = [...document.querySelectorAll("#parameters :is(input, select, textarea)")];
+  const fields = [...document.querySelectorAll("#parameters [name]:not([name^=preset_])")];
   showIf("parameters-mark", fields.some(field => field.value !== ""));
 }
 
