@@ -127,11 +127,11 @@ class ChoiceForm(Sentences):
         upstreams: Iterable[Upstream],
         remembered: Conversation | None = None,
         chosen: Upstream | None = None,
-        presets: Iterable[PresetVersion] = (),
+        presets: Iterable[PresetVersion] | None = None,
     ) -> None:
         """``presets`` are offered above the models. They are queried only if the form is shown."""
         super().__init__(data, prefix=None)
-        self.presets = presets
+        self.presets = () if presets is None else presets
         self.upstreams = [upstream for upstream in upstreams if upstream.dialect in DIALECTS]
         self.remembered = remembered
         if remembered is not None:
@@ -151,6 +151,10 @@ class ChoiceForm(Sentences):
         )
         if self.chosen:
             self._add_parameters(self.chosen)
+            # Else browsers would choose the first option, which may be a preset.
+            if presets is not None and not self.initial.get("choice"):
+                model = next(iter(self._models(self.chosen)), "")
+                self.initial["choice"] = choice_value(self.chosen, model)
 
     @cached_property
     def unavailable(self) -> str:

@@ -83,7 +83,7 @@ class SendForm(ChoiceForm, WordsForm):
         upstreams: Iterable[Upstream],
         remembered: Conversation | None = None,
         shared: QuerySet[StoredFile] | None = None,
-        presets: Iterable[PresetVersion] = (),
+        presets: Iterable[PresetVersion] | None = None,
     ) -> None:
         super().__init__(data, upstreams=upstreams, remembered=remembered, presets=presets)
         if shared is not None:
@@ -133,7 +133,7 @@ class StartForm(SendForm):
         remembered: Conversation | None = None,
         project: Project | None = None,
         shared: QuerySet[StoredFile] | None = None,
-        presets: Iterable[PresetVersion] = (),
+        presets: Iterable[PresetVersion] | None = None,
     ) -> None:
         super().__init__(
             data, upstreams=upstreams, remembered=remembered, shared=shared, presets=presets

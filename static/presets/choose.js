@@ -19,7 +19,13 @@ let asked = 0;
 
 /* --- what differs from the preset --- */
 const valuesOf = option => JSON.parse(option.dataset.values ?? "{}");
-const isSet = values => Object.entries(values).every(([name, value]) => settingNamed(name)?.value === value);
+// 1 and 1.0 are the same.
+const numberIn = text => (text === "" ? null : Number(text));
+const has = (field, value) => (field.type === "number" ? numberIn(field.value) === numberIn(value) : field.value === value);
+const isSet = values => Object.entries(values).every(([name, value]) => {
+  const field = settingNamed(name);
+  return field && has(field, value);
+});
 
 // Somebody may have set in the panel what no choice of a control does.
 function showControls() {
@@ -39,7 +45,7 @@ function differs() {
     Object.assign(expected, valuesOf(chosen));
   }
   return (choice !== "" && select().value !== choice)
-    || settings().some(field => field.value !== (expected[field.name] ?? ""))
+    || settings().some(field => !has(field, expected[field.name] ?? ""))
     || tools().some(tool => tool.checked !== wanted.includes(tool.value));
 }
 

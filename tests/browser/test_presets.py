@@ -23,7 +23,7 @@ def _without_presets(site: BrowserSite) -> Iterator[None]:
 def test_preset_is_saved_chosen_changed_and_reset(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("The lock is shut."))
     page = tab("Alice", "/").page
-    page.get_by_label("Answer settings").click()
+    page.get_by_label("System prompt and parameters").click()
     panel = page.locator("#parameters")
     panel.get_by_label("System prompt").fill("Write reports.")
     panel.get_by_label("Temperature").fill("0.2")
@@ -45,7 +45,7 @@ def test_preset_is_saved_chosen_changed_and_reset(site: BrowserSite, tab: OpenTa
     page.get_by_label("Choices").first.fill("Calm: temperature = 0.2\nWild: temperature = 1")
     assert axe.findings(page, within="main") == []
     page.get_by_role("button", name="Save", exact=True).click()
-    expect(page.get_by_text("Saved")).to_be_visible()
+    expect(page.get_by_text("Saved", exact=True)).to_be_visible()
 
     alice = tab("Alice", "/")
     page = alice.page
@@ -58,13 +58,13 @@ def test_preset_is_saved_chosen_changed_and_reset(site: BrowserSite, tab: OpenTa
     expect(chip).to_contain_text("Report writer")
     expect(page.locator(".combobox-button")).to_be_focused()
     expect(temperature).to_have_value("0.2")
-    expect(page.get_by_label("System prompt")).to_have_value("Write reports.")
+    expect(page.locator("#id_system_prompt")).to_have_value("Write reports.")
     expect(style.locator(":checked")).to_have_text("Calm")
     expect(changed).to_be_hidden()
     expect(page.locator(".starter:visible")).to_have_text(["Report on the lock"])
     # A choice of a control is a part of the preset.
     style.select_option("Wild")
-    expect(temperature).to_have_value("1")
+    expect(temperature).to_have_value("1.0")
     expect(changed).to_be_hidden()
     assert axe.findings(page, within="#composer") == []
     chip.click()

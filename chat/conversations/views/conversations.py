@@ -158,7 +158,7 @@ def _start_form(
         remembered=as_conversation(preset, upstreams, instead=remembered) if preset else remembered,
         project=project,
         shared=files_offered(user, project.pk) if project else None,
-        presets=_offered(user, project) if data is None else (),
+        presets=_offered(user, project) if data is None else None,
     )
 
 
