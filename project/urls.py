@@ -7,7 +7,7 @@ from django.urls import include, path
 FEATURES = (
     *("conversations", "participants", "message_queue", "comments", "organization", "projects"),
     *("search", "run_details", "files", "artifacts", "questions", "inbox", "mentions", "tools"),
-    *("exports", "transfers", "presence", "drafts", "forks", "prompts"),
+    *("exports", "transfers", "presence", "drafts", "forks", "prompts", "presets"),
     *("accounts", "access_reasons", "servers", "titles", "health", "web"),
 )
 

@@ -70,10 +70,14 @@ FEATURES: dict[str, tuple[str, ...]] = {
         *("tools.outcome", "documents.kinds"),
     ),
     "organization": ("conversations.actions",),
+    "presets": (
+        *("conversations.actions", "conversations.choice_form", "conversations.preset_choice"),
+        "conversations.starters",
+    ),
     "projects": (
         *("conversations.actions", "conversations.choice_form", "files.actions", "files.storage"),
         *("organization.change_responses", "organization.lines", "organization.undo"),
-        "documents.actions",
+        *("documents.actions", "presets.actions"),
     ),
     "participants": ("conversations.actions", "conversations.page", "search.tokens"),
     "run_details": (),

@@ -39,6 +39,7 @@ ICONS = {
     "invitation": "mail",
     "keys": "key",
     "membership": "users",
+    "preset": "sliders-horizontal",
     "project": "folder",
     "question": "wrench",
     "team": "users",

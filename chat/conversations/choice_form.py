@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, ClassVar
 
 from django import forms
 from django.utils.functional import Promise
+from django.utils.text import Truncator, format_lazy
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.conversations.actions.messages import ModelChoice
@@ -15,13 +16,16 @@ from chat.conversations.parameter_groups import ParameterGroups, grouped
 from chat.dialects import DIALECTS
 from chat.dialects.base import Audio, Image
 from chat.dialects.parameters import Parameter
-from chat.models import Conversation, Project, Upstream
-from chat.models.upstream import context_tokens_of, inputs_of
+from chat.models import Conversation, PresetVersion, Project, Upstream
+from chat.models.upstream import context_tokens_of
 from chat.web import parameter_fields
 from chat.web.forms import Sentences, WordsField
+from chat.web.model_facts import short_facts
 from chat.web.parameter_fields import FieldStyle
 
 MODEL_LENGTH = 200
+# Longer defaults are cut in the placeholder of their field.
+DEFAULT_LENGTH = 60
 SYSTEM_PROMPT_LIMIT = 100_000
 # Short texts are stop sequences and formats, longer ones are templates.
 STYLE = FieldStyle(
@@ -38,13 +42,10 @@ SERVER_GONE = gettext_lazy("This server is no longer available. Choose another m
 MODEL_GONE = gettext_lazy("This model is no longer available. Choose another model.")
 NO_MODELS = gettext_lazy("No models available. Ask an administrator.")
 NO_CHOICE = gettext_lazy("Server default")
+# The first part of the value of an option that is a preset, and the name of their group.
+PRESET = "preset"
+PRESETS = gettext_lazy("Presets")
 NO_SUCH_TOOL = gettext_lazy("One of these tools no longer exists. Reload the page.")
-_INPUTS = {
-    "image": gettext_lazy("images"),
-    "audio": gettext_lazy("audio"),
-    "video": gettext_lazy("video"),
-    "file": gettext_lazy("files"),
-}
 
 
 class ModelSelect(forms.Select):
@@ -53,8 +54,8 @@ class ModelSelect(forms.Select):
     can't be used."""
 
     upstreams: Mapping[str, Upstream] = {}
-    # A model's inputs besides text, in words, by the value of its option.
-    inputs: Callable[[], Mapping[str, str]] = staticmethod(dict)
+    # What an option says beside its label, by its value.
+    hints: Callable[[], Mapping[str, str]] = staticmethod(dict)
     # Tokens that a model can read, by the value of its option, where the server says so.
     context_tokens: Callable[[], Mapping[str, int]] = staticmethod(dict)
     unavailable = ""
@@ -64,8 +65,8 @@ class ModelSelect(forms.Select):
         identity = str(option["value"]).partition(":")[0]
         attributes = option["attrs"]
         upstream = self.upstreams.get(identity)
-        if inputs := self.inputs().get(str(option["value"])):
-            attributes["data-hint"] = inputs
+        if hint := self.hints().get(str(option["value"])):
+            attributes["data-hint"] = hint
         attributes["data-dialect"] = upstream.dialect if upstream else ""
         if tokens := self.context_tokens().get(str(option["value"])):
             attributes["data-context"] = str(tokens)
@@ -127,7 +128,7 @@ class ChoiceForm(Sentences):
         required=False,
         strip=False,
         max_length=SYSTEM_PROMPT_LIMIT,
-        widget=forms.Textarea(attrs={"rows": 4}),
+        widget=forms.Textarea(attrs={"rows": 10}),
         help_text=gettext_lazy("Instructions that apply to the whole conversation."),
     )
 
@@ -138,8 +139,11 @@ class ChoiceForm(Sentences):
         upstreams: Iterable[Upstream],
         remembered: Conversation | None = None,
         chosen: Upstream | None = None,
+        presets: Iterable[PresetVersion] | None = None,
     ) -> None:
+        """``presets`` are offered above the models. They are queried only if the form is shown."""
         super().__init__(data, prefix=None)
+        self.presets = () if presets is None else presets
         self.upstreams = [upstream for upstream in upstreams if upstream.dialect in DIALECTS]
         self.remembered = remembered
         if remembered is not None:
@@ -151,7 +155,7 @@ class ChoiceForm(Sentences):
         # Queried only if the form is shown.
         select.choices = self._groups
         select.upstreams = {each.public_id.hex: each for each in self.upstreams}
-        select.inputs = cache(self._inputs)
+        select.hints = cache(self._hints)
         select.context_tokens = cache(self._context_tokens)
         if self.unavailable and remembered:
             select.unavailable = choice_value(remembered.upstream, remembered.model)
@@ -159,7 +163,11 @@ class ChoiceForm(Sentences):
             self._posted_upstream() if self.is_bound else chosen or self._offered_upstream()
         )
         if self.chosen:
-            self._add_parameters(self.chosen.dialect)
+            self._add_parameters(self.chosen)
+            # Else browsers would choose the first option, which may be a preset.
+            if presets is not None and not self.initial.get("choice"):
+                model = next(iter(self._models(self.chosen)), "")
+                self.initial["choice"] = choice_value(self.chosen, model)
 
     @cached_property
     def unavailable(self) -> str:
@@ -197,6 +205,10 @@ class ChoiceForm(Sentences):
             label = kept.model or gettext("No model")
             option = (choice_value(kept.upstream, kept.model), label)
             groups.insert(0, (f"{kept.upstream.name} {UNAVAILABLE}", [option]))
+        if groups and (presets := list(self.presets)):
+            groups.insert(
+                0, (str(PRESETS), [(preset_value(each), str(each.preset)) for each in presets])
+            )
         if self.no_choice_label is not None:
             groups.insert(0, ("", self.no_choice_label))
         return groups or [("", gettext("No models available"))]
@@ -208,12 +220,13 @@ class ChoiceForm(Sentences):
             models.setdefault(kept.model, kept.model)
         return models
 
-    def _inputs(self) -> dict[str, str]:
-        return {
-            choice_value(upstream, entry["id"]): ", ".join(str(_INPUTS[name]) for name in inputs)
+    def _hints(self) -> dict[str, str]:
+        """What the options say beside their labels, by their values."""
+        return {preset_value(each): each.model for each in self.presets} | {
+            choice_value(upstream, entry["id"]): facts
             for upstream in self.upstreams
             for entry in upstream.chat_models
-            if (inputs := inputs_of(entry))
+            if (facts := short_facts(entry))
         }
 
     def _context_tokens(self) -> dict[str, int]:
@@ -232,16 +245,17 @@ class ChoiceForm(Sentences):
         identity = str((self.data or {}).get("choice", "")).partition(":")[0]
         return next((each for each in self.upstreams if each.public_id.hex == identity), None)
 
-    def _add_parameters(self, dialect: str) -> None:
+    def _add_parameters(self, upstream: Upstream) -> None:
+        dialect = upstream.dialect
         kept = self.remembered.parameters if self.remembered else {}
         is_only_read = self.is_bound and not self.is_shown_again
         for parameter in DIALECTS[dialect].parameters:
             name = field_name(dialect, parameter.name)
             if is_only_read and self.data.get(name) in (None, ""):
                 continue
-            self.fields[name] = parameter_field(parameter)
+            self.fields[name] = parameter_field(parameter, _default_of(upstream, parameter))
             if parameter.name in kept and parameter.accepts(kept[parameter.name]):
-                self.initial[name] = _as_typed(kept[parameter.name])
+                self.initial[name] = as_typed(kept[parameter.name])
 
     @property
     def draining(self) -> str:
@@ -323,15 +337,36 @@ def field_name(dialect: str, parameter: str) -> str:
     return f"{dialect}-{parameter}"
 
 
-@cache
-def parameter_field(parameter: Parameter) -> forms.Field:
-    """The field of a parameter. Cached, because forms do not change their fields and each message needs
-    about twenty."""
-    field = parameter_fields.parameter_field(parameter, STYLE, no_choice=NO_CHOICE)
+def preset_value(version: PresetVersion) -> str:
+    """The value of the option that chooses a preset."""
+    return f"{PRESET}:{version.preset.public_id}"
+
+
+def _default_of(upstream: Upstream, parameter: Parameter) -> str:
+    """What is sent if a field is left empty, in words; empty where the server decides."""
+    value = upstream.parameters.get(parameter.name, parameter.default)
+    if value in (None, ""):
+        return ""
+    if parameter.kind == "boolean":
+        return gettext("On") if value else gettext("Off")
+    if parameter.kind == "choice":
+        return gettext(parameter.choice_label(str(value)))
+    return Truncator(str(value)).chars(DEFAULT_LENGTH)
+
+
+# Administrators set the defaults, so there are few.
+@lru_cache(maxsize=2_000)
+def parameter_field(parameter: Parameter, default: str = "") -> forms.Field:
+    """The field of a parameter. ``default`` stands where nothing is chosen. Cached, because forms do not change their
+    fields and each message needs about twenty."""
+    no_choice = format_lazy("{} ({})", NO_CHOICE, default) if default else NO_CHOICE
+    field = parameter_fields.parameter_field(parameter, STYLE, no_choice=no_choice)
+    if not isinstance(field, forms.ChoiceField):
+        field.widget.attrs["placeholder"] = default or NO_CHOICE
     # Multi-line fields take the full width of the panel.
     field.kind = parameter.kind
     return field
 
 
-def _as_typed(value: object) -> object:
+def as_typed(value: object) -> object:
     return str(value).lower() if isinstance(value, bool) else value

@@ -17,11 +17,13 @@ from django.utils.translation import gettext
 from chat import access
 from chat.conversations.choice_form import ChoiceForm
 from chat.conversations.forms import SendForm
+from chat.conversations.preset_choice import PresetInUse, preset_in_use, without_scripts
 from chat.core.prepared import Prepared
 from chat.dialects import DIALECTS
 from chat.models import (
     Conversation,
     Message,
+    PresetVersion,
     Project,
     Role,
     StoredFile,
@@ -141,10 +143,14 @@ def tools_for(
     project: Project | None = None,
     *,
     with_demo: bool = False,
+    preset: PresetInUse | None = None,
 ) -> ToolChoice:
-    """The tools that a new conversation in one of these teams may use. The project's tools are
-    switched on, and with ``with_demo`` those of the demo's server."""
-    enabled = set(project.tools.values_list("pk", flat=True)) if project else ()
+    """The tools that a new conversation in one of these teams may use. Those of the preset are switched on,
+    without one the project's tools, and with ``with_demo`` those of the demo's server."""
+    if preset is not None:
+        enabled = {tool.pk for tool in preset.tools}
+    else:
+        enabled = set(project.tools.values_list("pk", flat=True)) if project else set()
     tools = (
         access.usable_tools(user, Tool.objects.filter(team__in=teams))
         .select_related("team", "server")
@@ -176,9 +182,13 @@ def composer_context(
     read again."""
     # Both are lazy: patches of a page that already has its composer need neither.
     upstreams: Any = SimpleLazyObject(partial(access.usable_upstreams, user))
-    form = SimpleLazyObject(lambda: SendForm(upstreams=upstreams, remembered=conversation))
+    presets: Any = SimpleLazyObject(partial(presets_offered, user, conversation))
+    form: Any = SimpleLazyObject(
+        lambda: SendForm(upstreams=upstreams, remembered=conversation, presets=presets)
+    )
     return {
         "form": form,
+        "preset": SimpleLazyObject(lambda: shown_preset(user, conversation, form)),
         "tool_choice": (
             tools_of(user, conversation, upstreams) if tools_mark is None else {"mark": tools_mark}
         ),
@@ -189,6 +199,19 @@ def composer_context(
         "project_files": files_offered(user, conversation.project_id),
         "instructing": partial(instructing_project, user, conversation.project_id),
     }
+
+
+def presets_offered(user: User, conversation: Conversation) -> list[PresetVersion]:
+    """The presets that may be chosen in a conversation."""
+    fitting = access.presets_in(user, conversation.project_id, [conversation.team])
+    return list(access.newest_versions(fitting))
+
+
+def shown_preset(user: User, conversation: Conversation, form: ChoiceForm) -> PresetInUse | None:
+    """The preset that a conversation uses, for those who may choose it. Nobody else is told its name, and what they send
+    leaves it as it is."""
+    version = access.version_in(user, conversation)
+    return version and preset_in_use(user, version, form, [conversation.team])
 
 
 def instructing_project(user: User, project_pk: int | None) -> Project | None:
@@ -208,6 +231,7 @@ def remembered_choice(
 ) -> ChoiceForm:
     """The choice of the posted form, else the last choice in the conversation."""
     upstreams = access.usable_upstreams(user)
+    data = without_scripts(user, data, [conversation.team])
     if data.get("choice"):
         return ChoiceForm(data, upstreams=upstreams)
     kept = ChoiceForm(upstreams=upstreams, remembered=conversation)

@@ -18,6 +18,7 @@ from chat.core.text import as_uuid
 from chat.files.actions import ChosenUnsent
 from chat.models import (
     Conversation,
+    PresetVersion,
     Project,
     Team,
     Tool,
@@ -73,6 +74,16 @@ class SendForm(ChoiceForm, WordsForm):
     parent = forms.UUIDField(required=False)
     files = FilesField()
 
+    def __init__(
+        self,
+        data: Mapping[str, Any] | None = None,
+        *,
+        upstreams: Iterable[Upstream],
+        remembered: Conversation | None = None,
+        presets: Iterable[PresetVersion] = (),
+    ) -> None:
+        super().__init__(data, upstreams=upstreams, remembered=remembered, presets=presets)
+
     def files_at(self, place: str) -> list[ChosenUnsent]:
         """The files of a valid form, which was written at this place."""
         return [ChosenUnsent(place=place, public_id=each) for each in self.cleaned_data["files"]]
@@ -120,8 +131,9 @@ class StartForm(SendForm):
         without_team: Promise,
         remembered: Conversation | None = None,
         project: Project | None = None,
+        presets: Iterable[PresetVersion] = (),
     ) -> None:
-        super().__init__(data, upstreams=upstreams, remembered=remembered)
+        super().__init__(data, upstreams=upstreams, remembered=remembered, presets=presets)
         self.fields["team"].queryset = teams
         self.fields["tools"].queryset = Tool.objects.filter(team__in=teams)
         if project is not None:

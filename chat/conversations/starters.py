@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -20,6 +20,7 @@ from chat.models import Upstream
 @dataclass(frozen=True, slots=True)
 class Starter:
     icon: str
+    # Empty where the text says it all.
     title: str | Promise
     text: str | Promise
     # The server whose first model the suggestion is for, if it isn't the chosen one.
@@ -54,14 +55,24 @@ class StarterList:
     is_shown: bool
 
 
-def starter_lists(form: ChoiceForm, *, has_demo_tools: bool = False) -> list[StarterList]:
-    """``has_demo_tools``: a new conversation may use the tools of the demo's server."""
+def starter_lists(
+    form: ChoiceForm, *, has_demo_tools: bool = False, of_preset: Sequence[str] = ()
+) -> list[StarterList]:
+    """``has_demo_tools``: a new conversation may use the tools of the demo's server. ``of_preset``: the suggestions of
+    the chosen preset, in place of the others."""
     is_demo = bool(form.chosen and form.chosen.is_demo)
     starters = _with_tools(form) if has_demo_tools else DEMO_STARTERS
+    has_own = bool(of_preset)
     return [
-        StarterList(kind="demo", starters=starters, is_shown=is_demo),
-        StarterList(kind="any", starters=STARTERS, is_shown=not is_demo),
+        StarterList(kind="demo", starters=starters, is_shown=is_demo and not has_own),
+        StarterList(kind="any", starters=STARTERS, is_shown=not is_demo and not has_own),
+        preset_starters(of_preset),
     ]
+
+
+def preset_starters(texts: Sequence[str]) -> StarterList:
+    starters = tuple(Starter("message-square", "", text) for text in texts)
+    return StarterList(kind="preset", starters=starters, is_shown=bool(texts))
 
 
 def _with_tools(form: ChoiceForm) -> tuple[Starter, ...]:
@@ -81,7 +92,7 @@ def takes_tools(upstream: Upstream) -> bool:
 
 def demo_starters(form: ChoiceForm) -> StarterList | None:
     """The suggestions for a demo model, where one is chosen."""
-    demo, _ = starter_lists(form)
+    demo, *_ = starter_lists(form)
     return demo if demo.is_shown else None
 
 

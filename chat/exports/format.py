@@ -88,7 +88,8 @@ class Conversation(Struct, kw_only=True):
     ``shared_role`` is what everyone on the team may do where ``visibility`` is ``team``.
     ``participants`` is empty in an export by somebody who doesn't manage the conversation.
     ``project`` is the name of its project, for a person who reads the project. ``archived_at`` is
-    ``null`` unless it is in the archive. ``changes`` are for reading: an import leaves them out. ``visible_turn`` is the last turn of the branch that the
+    ``null`` unless it is in the archive. ``preset`` is the name of the preset that it uses, for a person who may choose
+    that; an import leaves it out. ``changes`` are for reading: an import leaves them out. ``visible_turn`` is the last turn of the branch that the
     person who exported it saw.
     """
 
@@ -105,6 +106,7 @@ class Conversation(Struct, kw_only=True):
     model: Name
     parameters: JsonObject
     tools: list[Tool]
+    preset: str | None = None
     created_at: Time
     updated_at: Time
     archived_at: Time | None = None

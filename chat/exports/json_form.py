@@ -154,6 +154,7 @@ def _conversation(source: Source) -> form.Conversation:
         server=_server(room.upstream, source.names.get(("room_server", room.pk))),
         participants=_participants(source),
         tools=_tools(source),
+        preset=_preset(source),
         **_hidden_settings(source),
         visible_turn=Message.objects.get(pk=tail).public_id if tail else None,
         changes=_changes(source),
@@ -163,6 +164,13 @@ def _conversation(source: Source) -> form.Conversation:
 def _tools(source: Source) -> list[form.Tool]:
     rows = source.conversation.tools.order_by("name", "pk") if source.with_settings else ()
     return [_record(form.Tool, tool) for tool in rows]
+
+
+def _preset(source: Source) -> str | None:
+    version = (
+        access.version_in(source.reader, source.conversation) if source.with_settings else None
+    )
+    return version.preset.name if version else None
 
 
 def _hidden_settings(source: Source) -> dict[str, object]:

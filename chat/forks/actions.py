@@ -120,7 +120,11 @@ def _create_room(user: User, source: Conversation, *, with_settings: bool) -> Co
     upstream = source.upstream
     if upstream is not None and not access.usable_upstreams(user).filter(pk=upstream.pk).exists():
         upstream = None
-    settings = {"system_prompt": source.system_prompt, "parameters": source.parameters}
+    settings = {
+        "system_prompt": source.system_prompt,
+        "parameters": source.parameters,
+        "preset_version": source.preset_version,
+    }
     room = Conversation.objects.create(
         team=source.team,
         owner=user,

@@ -50,6 +50,7 @@ from chat.models.message_queue import QueuedFile, QueuedMessage
 from chat.models.organization import Pin
 from chat.models.participant import Group, GroupMember, Participant
 from chat.models.presence import Draft, Presence, ReadMark
+from chat.models.preset import DefaultPreset, Preset, PresetVersion
 from chat.models.project import (
     Project,
     ProjectAccess,
@@ -107,6 +108,7 @@ from chat.models.tool_call import (
 )
 from chat.models.upstream import SeenEvent, Upstream
 from chat.models.user import Announcements, InstructionsUse, PersonalInstructions, User
+from chat.models.version import VersionConflict
 
 __all__ = [
     "ACTIVE_JOB_STATUSES",
@@ -136,6 +138,7 @@ __all__ = [
     "ConversationChange",
     "ConversationContext",
     "ConversationRole",
+    "DefaultPreset",
     "Document",
     "DocumentKind",
     "DocumentPage",
@@ -173,6 +176,8 @@ __all__ = [
     "PersonalInstructions",
     "Pin",
     "Presence",
+    "Preset",
+    "PresetVersion",
     "Project",
     "ProjectAccess",
     "ProjectColor",
@@ -222,6 +227,7 @@ __all__ = [
     "Upstream",
     "User",
     "VariableKind",
+    "VersionConflict",
     "Visibility",
     "visibilities",
 ]

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.core.prepared import PreparedUpdate
+from chat.models.preset import PresetVersion
 from chat.models.project import Project
 from chat.models.team import Team
 from chat.models.tool import Tool
@@ -122,6 +123,10 @@ class Conversation(models.Model):
     upstream = models.ForeignKey(Upstream, null=True, blank=True, on_delete=models.SET_NULL)
     model = models.CharField(max_length=200, blank=True)
     parameters = models.JSONField(default=dict, blank=True)
+    # The version of a preset that was chosen last; the choice may differ from it by now.
+    preset_version = models.ForeignKey(
+        PresetVersion, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
     # The team's tools that are enabled in this conversation.
     tools = models.ManyToManyField(Tool, blank=True, related_name="conversations")
     # True if readers are shown the system prompts, parameters and tools, which are the writers'
@@ -211,7 +216,12 @@ class Conversation(models.Model):
         return self._revised(_touch_quietly.rows(room=self.pk))
 
     def remember(
-        self, upstream: Upstream, model: str, parameters: dict[str, object], system_prompt: str
+        self,
+        upstream: Upstream,
+        model: str,
+        parameters: dict[str, object],
+        system_prompt: str,
+        preset_version: int | None,
     ) -> int:
         """Like `touch`, for a message, with what the composer is to offer next. That is stored, and
         not set on this object. A conversation in which somebody writes leaves the archive."""
@@ -221,6 +231,7 @@ class Conversation(models.Model):
             model=model,
             parameters=parameters,
             system_prompt=system_prompt,
+            preset_version=preset_version,
         )
 
     def _touched(self, update: PreparedUpdate, **changes: object) -> int:
@@ -248,7 +259,7 @@ _touch_quietly = PreparedUpdate(
     returning=["revision"],
 )
 _remember = PreparedUpdate(
-    lambda room, now, upstream, model, parameters, system_prompt: (
+    lambda room, now, upstream, model, parameters, system_prompt, preset_version: (
         Conversation.objects.filter(pk=room),
         {
             "revision": F("revision") + 1,
@@ -257,6 +268,7 @@ _remember = PreparedUpdate(
             "model": model,
             "parameters": parameters,
             "system_prompt": system_prompt,
+            "preset_version": preset_version,
             "archived_at": None,
         },
     ),

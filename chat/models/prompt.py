@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -11,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from chat.models.team import Team
+from chat.models.version import Version
 
 
 class VariableKind(models.TextChoices):
@@ -48,8 +50,10 @@ class Prompt(models.Model):
         return self.name
 
 
-class PromptVersion(models.Model):
+class PromptVersion(Version):
     """A version of a prompt's text. ``variables`` has an object for each variable of the text (`chat.prompts.variables`)."""
+
+    of = "prompt"
 
     prompt = models.ForeignKey(
         # The constraint's index does this, too.
@@ -58,14 +62,8 @@ class PromptVersion(models.Model):
         db_index=False,
         related_name="versions",
     )
-    # From 1.
-    number = models.PositiveIntegerField()
     text = models.TextField()
     variables = models.JSONField(default=list, blank=True)
-    author = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
-    )
-    created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
         ordering = ["-number"]
@@ -75,3 +73,6 @@ class PromptVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.prompt_id}: {self.number}"
+
+    def content(self) -> dict[str, Any]:
+        return {"text": self.text, "variables": self.variables}

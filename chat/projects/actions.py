@@ -25,6 +25,7 @@ from chat.models import (
     Conversation,
     ConversationChange,
     Membership,
+    Preset,
     Project,
     ProjectAccess,
     ProjectMember,
@@ -33,6 +34,7 @@ from chat.models import (
     User,
     Visibility,
 )
+from chat.presets import actions as preset_actions
 from chat.projects.files import release_files
 
 # --- projects -----------------------------------------------------------------------------------
@@ -54,9 +56,10 @@ def create_project(user: User, team: Team, **fields: Any) -> Project:
 
 
 def change_project(user: User, project: Project, **fields: Any) -> None:
-    """Sets these fields of the project. One that becomes a project of selected people is managed by
-    the user who changed it."""
+    """Sets these fields of the project, and its default ``preset``. One that becomes a project of selected people is
+    managed by the user who changed it."""
     tools = fields.pop("tools", None)
+    sets_preset, preset = "preset" in fields, fields.pop("preset", None)
     with transaction.atomic():
         current = _locked(project)
         if not access.may_manage_project(user, current):
@@ -65,6 +68,8 @@ def change_project(user: User, project: Project, **fields: Any) -> None:
         changed = [name for name, value in values.items() if getattr(current, name) != value]
         if tools is not None and _set_tools(current, tools):
             changed.append("tools")
+        if sets_preset and _set_preset(user, current, preset):
+            changed.append("preset")
         if not changed:
             return
         for each in (current, project):
@@ -122,6 +127,18 @@ def _set_tools(project: Project, tools: Iterable[Any]) -> bool:
     wanted = {tool.pk for tool in tools if tool.team_id == project.team_id and tool.may_be_on}
     project.tools.set(wanted)
     return before != wanted
+
+
+def _set_preset(user: User, project: Project, preset: Preset | None) -> bool:
+    """Returns whether that changed anything."""
+    before = Preset.objects.filter(default_of__project=project).first()
+    if preset == before:
+        return False
+    if preset is not None:
+        preset_actions.set_default(user, project, preset)
+    elif before is not None:
+        preset_actions.remove_default(user, project, before)
+    return True
 
 
 def _keep_a_manager(user: User, project: Project) -> None:

@@ -1,17 +1,17 @@
-"""The part of a project's settings that new conversations begin with: server and model, parameters,
+"""The part of a project's settings that new conversations begin with: a preset, or server and model, parameters and
 tools."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from django import forms
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
-from chat.conversations.choice_form import ChoiceForm, ToolsField, offered_in
-from chat.models import Project, Tool, Upstream
+from chat.conversations.choice_form import ChoiceForm, ToolsField, offered_in, preset_value
+from chat.models import PresetVersion, Project, Tool, Upstream
 
 
 class DefaultsForm(ChoiceForm):
@@ -36,16 +36,26 @@ class DefaultsForm(ChoiceForm):
         *,
         project: Project,
         upstreams: Iterable[Upstream],
+        presets: Sequence[PresetVersion] = (),
     ) -> None:
-        super().__init__(data, upstreams=upstreams, remembered=offered_in(project))
+        """``presets`` are those that everyone in the project can choose."""
+        super().__init__(data, upstreams=upstreams, remembered=offered_in(project), presets=presets)
+        default = next(
+            (each for each in presets if each.preset.default_of.filter(project=project)), None
+        )
+        if default is not None:
+            self.initial["choice"] = preset_value(default)
         self.fields["tools"].queryset = Tool.objects.filter(team=project.team_id)
         if project.pk is not None:
             self.initial["tools"] = [tool.public_id for tool in project.tools.all()]
 
     def clean(self) -> dict[str, Any]:
-        if self.cleaned_data.get("choice"):
-            return super().clean()
-        return {**self.cleaned_data, "upstream": None, "model": ""}
+        choice = self.cleaned_data.get("choice")
+        offered = {preset_value(each): each.preset for each in self.presets}
+        if choice and choice not in offered:
+            return {"preset": None, **super().clean()}
+        preset = offered.get(choice or "")
+        return {**self.cleaned_data, "upstream": None, "model": "", "preset": preset}
 
     def values(self) -> dict[str, Any]:
         """The arguments of `actions.change_project`. A model that was chosen earlier and is unavailable now
@@ -56,4 +66,5 @@ class DefaultsForm(ChoiceForm):
             "model": said["model"],
             "parameters": self.chosen_parameters() if said["upstream"] else {},
             "tools": list(said["tools"]),
+            "preset": said["preset"],
         }

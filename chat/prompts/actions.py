@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from django.core.exceptions import PermissionDenied
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.utils.translation import gettext, ngettext
 
 from chat import access
 from chat.core.errors import ActionRefused
-from chat.models import AuditEvent, Prompt, PromptVersion, Team, User
+from chat.models import AuditEvent, Prompt, PromptVersion, Team, User, VersionConflict
 from chat.prompts.variables import Variable, to_stored
 
 # Prompts that one person, or one team, may have.
@@ -33,7 +33,8 @@ def create_prompt(
             )
             raise ActionRefused(words % {"count": MOST_PROMPTS})
         prompt = Prompt.objects.create(owner=owner, team=team, name=name)
-        _add_version(user, prompt, 1, text, variables)
+        stored = to_stored(variables)
+        _add(PromptVersion(prompt=prompt, text=text, variables=stored, author=user), known=0)
         _record(user, "prompt.created", prompt)
     return prompt
 
@@ -49,35 +50,20 @@ def change_prompt(
 ) -> None:
     """Sets the name, and stores the text as a new version if it differs from version ``known``, which the person has
     edited. Raises ``ActionRefused`` if there is a newer one by now."""
+    version = PromptVersion(prompt=prompt, text=text, variables=to_stored(variables), author=user)
     with transaction.atomic():
-        newest = PromptVersion.objects.filter(prompt=prompt).select_related("author").first()
-        if newest is None:
-            raise ActionRefused(gettext("This prompt was deleted."))
-        if newest.number != known:
-            raise ActionRefused(_changed_by(newest))
         Prompt.objects.filter(pk=prompt.pk).update(name=name)
-        if (newest.text, newest.variables) != (text, to_stored(variables)):
-            _add_version(user, prompt, known + 1, text, variables)
+        _add(version, known=known)
         _record(user, "prompt.changed", prompt)
 
 
 def use_version(user: User, prompt: Prompt, version: PromptVersion) -> None:
     """Makes the text of an earlier version the newest one. Raises ``ActionRefused``."""
+    copy = PromptVersion(prompt=prompt, **version.content(), author=user)
+    newest = version.newest()
     with transaction.atomic():
-        newest = PromptVersion.objects.filter(prompt=prompt).first()
-        assert newest is not None
-        if (newest.text, newest.variables) == (version.text, version.variables):
-            return
-        _insert(
-            PromptVersion(
-                prompt=prompt,
-                number=newest.number + 1,
-                text=version.text,
-                variables=version.variables,
-                author=user,
-            )
-        )
-        _record(user, "prompt.changed", prompt)
+        if _add(copy, known=newest.number if newest else 0):
+            _record(user, "prompt.changed", prompt)
 
 
 def delete_prompt(user: User, prompt: Prompt) -> None:
@@ -86,35 +72,24 @@ def delete_prompt(user: User, prompt: Prompt) -> None:
         prompt.delete()
 
 
-def _add_version(
-    user: User, prompt: Prompt, number: int, text: str, variables: Sequence[Variable]
-) -> None:
-    stored = to_stored(variables)
-    _insert(PromptVersion(prompt=prompt, number=number, text=text, variables=stored, author=user))
-
-
-def _insert(version: PromptVersion) -> None:
+def _add(version: PromptVersion, *, known: int) -> bool:
     try:
-        with transaction.atomic():
-            version.save(force_insert=True)
-    except IntegrityError:
-        newest = (
-            PromptVersion.objects.filter(prompt=version.prompt).select_related("author").first()
-        )
-        raise ActionRefused(
-            _changed_by(newest) if newest else gettext("This prompt was deleted.")
-        ) from None
+        return version.add(known=known)
+    except VersionConflict as conflict:
+        raise ActionRefused(_changed_by(conflict)) from None
 
 
-def _changed_by(newest: PromptVersion) -> str:
-    if newest.author is None:
+def _changed_by(conflict: VersionConflict) -> str:
+    if conflict.newest is None:
+        return gettext("This prompt was deleted.")
+    if conflict.newest.author is None:
         return gettext(
             "This prompt was changed meanwhile. Your text is kept; look at the versions, then save again."
         )
     words = gettext(
         "%(name)s changed this prompt meanwhile. Your text is kept; look at the versions, then save again."
     )
-    return words % {"name": newest.author}
+    return words % {"name": conflict.newest.author}
 
 
 def _record(user: User, verb: str, prompt: Prompt) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from chat import access
-from chat.access import NOT_HERE
 from chat.core.errors import ActionRefused
-from chat.models import Prompt, PromptVersion, Team
+from chat.models import Prompt, Team
 from chat.prompts import actions
 from chat.prompts.forms import (
     MOST_VARIABLES,
@@ -27,18 +27,16 @@ from chat.prompts.forms import (
     variable_forms,
 )
 from chat.prompts.variables import Variable, fill, variables_of
-from chat.rendering.text_diff import CARD_STEPS, TextDiff, compare
 from chat.web.decorators import (
     login_required,
     login_required_in_background,
     post_action,
     refuse_with_message,
 )
+from chat.web.versions import known_version, posted_version, version_lines
 
 # The list of the composer shows this many; more letters find the others.
 MOST_FOUND = 12
-# The page of versions compares this many, the newest.
-MOST_VERSIONS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +45,6 @@ class PromptGroup:
 
     team: Team | None
     prompts: Sequence[Prompt]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionLine:
-    """``difference`` is that from the version before; the first one has none."""
-
-    version: PromptVersion
-    difference: TextDiff | None
-    is_newest: bool
 
 
 # --- the library ----------------------------------------------------------------------------------
@@ -101,13 +90,12 @@ def prompt(request: HttpRequest, public_id: UUID) -> HttpResponse:
         return render(request, "prompts/prompt.html", {"prompt": shown})
     form = PromptForm(request.POST or None, initial={"name": shown.name, "text": shown.text})
     rows = _variable_forms(request, variables_of(shown.text, shown.variables))
-    known = request.POST.get("known", "")
     if form.is_valid() and all(row.is_valid() for row in rows):
         try:
             actions.change_prompt(
                 request.user,
                 shown,
-                known=int(known) if known.isdecimal() else 0,
+                known=known_version(request),
                 variables=_set_in(rows),
                 **form.cleaned_data,
             )
@@ -163,18 +151,9 @@ def _entered(row: VariableForm) -> Variable:
 @require_GET
 def versions(request: HttpRequest, public_id: UUID) -> HttpResponse:
     shown = access.get_prompt(request.user, public_id)
-    rows = list(shown.versions.select_related("author")[: MOST_VERSIONS + 1])
-    lines = [
-        VersionLine(
-            version=row,
-            difference=compare(before.text, row.text, most_steps=CARD_STEPS) if before else None,
-            is_newest=row is rows[0],
-        )
-        for row, before in zip(rows, [*rows[1:], None], strict=True)
-    ][:MOST_VERSIONS]
     context = {
         "prompt": shown,
-        "lines": lines,
+        "lines": version_lines(shown.versions, attrgetter("text")),
         "may_edit": access.may_edit_prompt(request.user, shown),
     }
     return render(request, "prompts/versions.html", context)
@@ -182,11 +161,7 @@ def versions(request: HttpRequest, public_id: UUID) -> HttpResponse:
 
 @post_action(access.get_editable_prompt, refuse_with_message("prompts"))
 def use_version(request: HttpRequest, prompt: Prompt) -> HttpResponse:
-    number = request.POST.get("number", "")
-    version = prompt.versions.filter(number=int(number) if number.isdecimal() else 0).first()
-    if version is None:
-        raise Http404(NOT_HERE)
-    actions.use_version(request.user, prompt, version)
+    actions.use_version(request.user, prompt, posted_version(request, prompt.versions))
     messages.success(request, gettext("Saved"))
     return redirect("prompt", public_id=prompt.public_id)
 

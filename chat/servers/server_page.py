@@ -9,13 +9,13 @@ from uuid import UUID
 
 from django.db.models import OuterRef, Subquery
 from django.template.defaultfilters import filesizeformat
-from django.utils.formats import number_format
 from django.utils.translation import gettext
 
 from chat.dialects import DIALECTS
 from chat.models import Run, RunStatus, SeenEvent, Upstream
-from chat.models.upstream import context_tokens_of, is_chat_model, is_offered
+from chat.models.upstream import is_chat_model, is_offered
 from chat.servers.actions.servers import Load, loads
+from chat.web.model_facts import context_in_words, is_count
 
 # Statuses of a run that say that something is wrong with the server or on the way to it.
 _FAILED = (RunStatus.FAILED, RunStatus.CUT)
@@ -170,29 +170,15 @@ def _facts(detail: object) -> list[str]:
     if not isinstance(detail, dict):
         return []
     size = detail.get("size_bytes")
-    context = context_tokens_of({"detail": detail})
     texts = [detail.get("params_string"), _quantization(detail.get("quantization"))]
     facts = [text[:40] for text in texts if isinstance(text, str) and text]
-    if _is_count(size):
+    if is_count(size):
         facts.append(filesizeformat(size))
-    if context is not None:
-        facts.append(gettext("%(size)s context") % {"size": _tokens(context)})
+    if context := context_in_words(detail):
+        facts.append(context)
     return facts
-
-
-def _tokens(count: int) -> str:
-    """A number of tokens as vendors write it: 32768 is 32K, 128000 is 128K, 1048576 is 1M."""
-    for unit in (1000, 1024):
-        for letter, size in (("M", unit * unit), ("K", unit)):
-            if count % size == 0:
-                return f"{number_format(count // size)}{letter}"
-    return number_format(count, force_grouping=True)
 
 
 def _quantization(value: object) -> object:
     """LM Studio sends an object with a name, others a text."""
     return value.get("name") if isinstance(value, dict) else value
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0

@@ -14,13 +14,14 @@ const hasFailed = () => document.querySelector("#turns .retry") !== null;
 const drainingNote = () => document.getElementById("choice-note");
 
 function showMark() {
-  const fields = [...document.querySelectorAll("#parameters :is(input, select, textarea)")];
+  const fields = [...document.querySelectorAll("#parameters [name]:not([name^=preset_])")];
   showIf("parameters-mark", fields.some(field => field.value !== ""));
 }
 
 function show() {
   const { dialect, demo, unavailable } = chosenModel()?.dataset ?? {};
-  const starters = demo === undefined ? "any" : "demo";
+  const ofPreset = document.querySelector("[data-starters=preset] > li") && "preset";
+  const starters = ofPreset ?? (demo === undefined ? "any" : "demo");
   for (const note of document.querySelectorAll("[data-only-dialect]")) {
     note.hidden = note.dataset.onlyDialect !== dialect;
   }
@@ -38,8 +39,8 @@ function show() {
 function fetchParameters() {
   const { dialect } = chosenModel()?.dataset ?? {};
   const place = document.getElementById("parameter-fields");
-  // In a project's settings no model needs to be chosen.
-  if (chosenModel()?.value === "") place?.replaceChildren();
+  // A preset has its own. In a project's settings no model needs to be chosen.
+  if (["", "preset"].includes(serverOf(chosenModel()))) place?.replaceChildren();
   if (!dialect || !place || place.querySelector("[data-dialect]")?.dataset.dialect === dialect) return;
   const address = `${place.dataset.address}&server=${serverOf(chosenModel())}`;
   htmx.ajax("GET", address, { source: place, target: place, swap: "innerHTML" });

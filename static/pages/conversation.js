@@ -9,6 +9,7 @@ import "../conversations/send_again.js";
 import "../drafts/drafts.js";
 import "../base/combobox.js";
 import "../conversations/model_choice.js";
+import "../presets/choose.js";
 import "../conversations/retry_with.js";
 import "../participants/share.js";
 import "../files/attach.js";

@@ -5,6 +5,7 @@ import "../drafts/drafts.js";
 import "../prompts/insert.js";
 import "../base/combobox.js";
 import "../conversations/model_choice.js";
+import "../presets/choose.js";
 import "../files/attach.js";
 import "../conversations/queue.js";
 import "../unread/unread.js";

@@ -8,6 +8,7 @@ from tests.access_matrix.exports import EXPORT_CASES
 from tests.access_matrix.organization import ORGANIZATION_CASES
 from tests.access_matrix.participants import PARTICIPANT_CASES
 from tests.access_matrix.people import PEOPLE_CASES
+from tests.access_matrix.presets import PRESET_CASES
 from tests.access_matrix.projects import PROJECT_CASES
 from tests.access_matrix.prompts import PROMPT_CASES
 from tests.access_matrix.questions import QUESTION_CASES
@@ -16,7 +17,7 @@ from tests.access_matrix.transfers import TRANSFER_CASES
 
 CASES = [
     *(*CONVERSATION_CASES, *ORGANIZATION_CASES, *PROJECT_CASES, *EXPORT_CASES, *QUESTION_CASES),
-    *(*PARTICIPANT_CASES, *PROMPT_CASES),
+    *(*PARTICIPANT_CASES, *PROMPT_CASES, *PRESET_CASES),
     *(*TRANSFER_CASES, *PEOPLE_CASES, *UPSTREAM_CASES, *ACCESS_REASON_CASES),
 ]
 

@@ -249,7 +249,7 @@ def test_escape_closes_one_layer_at_a_time(alice: Tab) -> None:
     alice.page.keyboard.press("i")
     panel = alice.page.locator("#panel")
     expect(alice.page.locator("#panel-title")).to_be_focused()
-    alice.page.get_by_label("Parameters and system prompt").click()
+    alice.page.get_by_label("System prompt and parameters").click()
     parameters = alice.page.locator("#parameters")
     expect(parameters).to_be_visible()
 

@@ -45,7 +45,7 @@ def test_picker_is_searched_and_brings_its_parameters(
     expect(button.locator(".combobox-group")).to_contain_text("Xerotier")
     # The parameters of the chosen server's dialect come from the server and replace those before.
     expect(page.get_by_label("Web search")).to_be_attached()
-    page.get_by_label("Parameters and system prompt").click()
+    page.get_by_label("System prompt and parameters").click()
     page.get_by_text("Advanced").click()
     expect(page.get_by_label("Web search")).to_be_visible()
     assert serious_findings(page, [DESKTOP_DARK]) == []
@@ -54,7 +54,7 @@ def test_picker_is_searched_and_brings_its_parameters(
     expect(mark).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("#parameters")).to_be_hidden()
-    expect(page.get_by_label("Parameters and system prompt")).to_be_focused()
+    expect(page.get_by_label("System prompt and parameters")).to_be_focused()
 
     # Escape leaves the choice as it is.
     button.click()

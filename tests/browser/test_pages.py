@@ -414,7 +414,7 @@ def test_main_page_has_no_serious_finding(
     assert serious_findings(ada.page, [display]) == []
 
 
-MENUS = ("Conversation options", "Model: ", "Parameters and system prompt", "account menu")
+MENUS = ("Conversation options", "Model: ", "System prompt and parameters", "account menu")
 
 
 def test_menus_and_dialogs_have_no_serious_finding(site: BrowserSite, tab: OpenTab) -> None:

@@ -151,7 +151,7 @@ def test_menus_fit_small_screens(site: BrowserSite, tab: OpenTab, screen: str) -
     for opener in (
         alice.page.get_by_label("Conversation options"),
         alice.page.locator(".combobox-button"),
-        alice.page.get_by_label("Parameters and system prompt"),
+        alice.page.get_by_label("System prompt and parameters"),
     ):
         opener.click()
         assert_within(
@@ -183,7 +183,7 @@ def test_parameters_fit_every_width(tab: OpenTab) -> None:
 
     for width in (390, 800, 1280):
         ada.page.set_viewport_size({"width": width, "height": 700})
-        ada.page.get_by_label("Parameters and system prompt").click()
+        ada.page.get_by_label("System prompt and parameters").click()
 
         box = ada.page.locator("#parameters").bounding_box()
         assert box is not None

@@ -27,7 +27,12 @@ from chat.models import (
 # What a record belongs to is the record around it. A version names its run itself.
 AROUND = {"conversation", "message", "artifact", "mockup", "version"}
 # The members that have other names than their columns.
-MEMBERS = {"public_id": "id", "upstream": "server", "content": "sha256"}
+MEMBERS = {
+    "public_id": "id",
+    "upstream": "server",
+    "content": "sha256",
+    "preset_version": "preset",
+}
 RECORDS: dict[type[Model], tuple[type[Struct], set[str]]] = {
     Conversation: (
         form.Conversation,

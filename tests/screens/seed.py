@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 from tests.screens import file_seed, tool_seed
@@ -47,6 +48,7 @@ def main(fake_url: str, sign_in_url: str) -> None:
         fork,
         fill_inbox,
         write_prompts,
+        set_up_presets,
         change_things,
         tool_seed.call_tools,
         tool_seed.sign_in_at_tool_servers,
@@ -501,6 +503,48 @@ def write_prompts(links: dict[str, str], fake_url: str) -> None:
         alice, "I keep the records of the lock. Answer briefly.", InstructionsUse.PRIVATE
     )
     links["prompt"] = f"/prompts/{letter.public_id}/"
+
+
+def set_up_presets(links: dict[str, str], fake_url: str) -> None:
+    """Presets of Alice, of her team (with two versions, starters and a control), and of a server that was removed."""
+    from chat.conversations.preset_choice import Control, ControlChoice
+    from chat.models import Team, Upstream, User
+    from chat.presets.actions import Content, change_preset, create_preset
+
+    alice, bob = User.objects.get(name="Alice"), User.objects.get(name="Bob")
+    river = Team.objects.get(name="River")
+    server = Upstream.objects.filter(dialect="lmstudio", is_enabled=True).earliest("pk")
+    model = server.chat_models[0]["id"]
+    thinking = Control(
+        name="Thinking",
+        choices=tuple(
+            ControlChoice(label=each.title(), parameters={"reasoning": each})
+            for each in ("low", "medium", "high")
+        ),
+    )
+    first = Content(
+        upstream=server,
+        model=model,
+        icon="file-text",
+        parameters={"temperature": 0.4, "reasoning": "medium"},
+        system_prompt="You write the reports of the lock.\nBegin with the water level.",
+        controls=[thinking],
+    )
+    writer = create_preset(alice, river, name="Report writer", content=first).preset
+    second = replace(
+        first,
+        system_prompt=first.system_prompt + "\nAt most one page.",
+        starters=["Write the report of this week", "Summarize the incidents of the month"],
+    )
+    change_preset(bob, writer, known=1, name=writer.name, content=second)
+    gone = Upstream.objects.create(name="Old server", dialect="lmstudio")
+    old = Content(upstream=gone, model="old-model", icon="book-open", parameters={"top_k": 40})
+    lost = create_preset(alice, None, name="Old translator", content=old).preset
+    gone.delete()
+    links["preset"] = f"/presets/{writer.public_id}/"
+    links["preset-lost"] = f"/presets/{lost.public_id}/"
+    links["home-preset"] = f"/?preset={writer.public_id}"
+    links["home-preset-lost"] = f"/?preset={lost.public_id}"
 
 
 def change_things(links: dict[str, str], fake_url: str) -> None:

@@ -394,3 +394,17 @@ def fill_in_prompt(page: Page) -> None:
     find_prompt(page)
     page.get_by_role("option", name="Letter to a visitor").click()
     page.wait_for_selector("#prompt-dialog[open] form")
+
+
+def open_models(page: Page) -> None:
+    """The list of presets and models."""
+    first_of(page, "#composer .combobox-button").click()
+    page.wait_for_selector("#composer [role=option]")
+
+
+def save_preset(page: Page) -> None:
+    """The panel with the settings of answers, in which they are saved as a preset."""
+    page.locator("#preset-name").click()
+    page.get_by_label("Temperature").fill("1.1")
+    page.locator("[data-open-save]").click()
+    page.wait_for_selector("[data-save-preset=new]")

@@ -265,6 +265,11 @@ def test_model_left_out_by_its_name_can_be_offered(
         ({"architecture": {"input_modalities": ["text", "file", "image"]}}, "images, files"),
         ({"type": "vlm"}, "images"),
         ({"supports_image_input": True}, "images"),
+        ({"max_context_length": 32_768, "loaded_instances": [{"id": "a"}]}, "32K context, loaded"),
+        (
+            {"capabilities": {"reasoning": {"default": "on"}}, "state": "loaded"},
+            "reasoning, loaded",
+        ),
         ({"capabilities": {"vision": False}}, None),
         ({"capabilities": ["completion"], "architecture": "llama"}, None),
     ],

@@ -27,6 +27,7 @@ from chat.models import (
     BranchChoice,
     Conversation,
     Message,
+    PresetVersion,
     Project,
     QueuedMessage,
     Role,
@@ -105,6 +106,10 @@ class ModelChoice:
     model: str
     parameters: Mapping[str, object] = field(default_factory=dict)
     system_prompt: str = ""
+    # The preset that the composer named, for the conversation to remember; with ``keeps_preset`` it stays the one that
+    # the conversation has.
+    preset: PresetVersion | None = None
+    keeps_preset: bool = True
     # Notes about what was changed or left out, for the run's details.
     notes: Sequence[str] = ()
     # True if the program that sends the message gives the results of tool calls.
@@ -471,8 +476,13 @@ def _check_is_last(parent: Message) -> None:
 
 def _remember(conversation: Conversation, choice: ModelChoice) -> int:
     """Stores the choice for the next message. Returns the new revision."""
+    preset = choice.preset.pk if choice.preset else None
     return conversation.remember(
-        choice.upstream, choice.model, dict(choice.parameters), choice.system_prompt
+        choice.upstream,
+        choice.model,
+        dict(choice.parameters),
+        choice.system_prompt,
+        conversation.preset_version_id if choice.keeps_preset else preset,
     )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -24,13 +26,20 @@ from chat.conversations.composer import files_offered, is_of_demo, tools_for
 from chat.conversations.forms import StartForm, SwitchForm, TitleForm
 from chat.conversations.listing import listing_context
 from chat.conversations.paths import read_path
+from chat.conversations.preset_choice import (
+    as_conversation,
+    preset_in_use,
+    starting_preset,
+    with_preset,
+    without_scripts,
+)
 from chat.conversations.project_lines import folds_of
 from chat.conversations.starters import starter_lists, takes_tools
 from chat.conversations.transcript import page_after, page_before, read_turns
 from chat.core.errors import ActionRefused, InvalidForm
 from chat.core.text import as_uuid
 from chat.files.actions import shows
-from chat.models import Conversation, Project, Upstream, User
+from chat.models import Conversation, PresetVersion, Project, Team, Upstream, User
 from chat.web import responses
 from chat.web.decorators import (
     frames_previews,
@@ -45,7 +54,8 @@ from chat.web.decorators import (
 def home(request: HttpRequest) -> HttpResponse:
     project = _project_in(request.user, request.GET)
     server = as_uuid(request.GET.get("server"))
-    return _home_page(request, project, draft=request.GET.get("draft", "")[:10_000], server=server)
+    draft, asked = request.GET.get("draft", "")[:10_000], request.GET.get("preset", "")
+    return _home_page(request, project, draft=draft, server=server, asked_preset=asked)
 
 
 def _project_in(user: User, data: QueryDict) -> Project | None:
@@ -65,18 +75,25 @@ def _home_page(
     *,
     draft: str = "",
     server: UUID | None = None,
+    asked_preset: str = "",
     refusal: str = "",
     status: int = 200,
 ) -> HttpResponse:
     user = request.user
-    form = _start_form(user, None, project, server)
-    teams = list(form.fields["team"].queryset)
+    teams = list(_teams_for(user, project))
+    first_team = teams[0] if teams else None
+    version = None if server else starting_preset(user, asked_preset, project, first_team)
+    form = _start_form(user, None, project, server, version)
+    preset = version and preset_in_use(user, version, form, teams)
     chosen = form.chosen
     with_demo = chosen is not None and chosen.is_demo and takes_tools(chosen)
-    tool_choice = tools_for(user, teams, form.upstreams, project, with_demo=with_demo)
+    tool_choice = tools_for(
+        user, teams, form.upstreams, project, with_demo=with_demo, preset=preset
+    )
     has_demo_tools = any(is_of_demo(line.tool) for line in tool_choice.lines)
     context: dict[str, Any] = {
         "form": form,
+        "preset": preset,
         "teams": teams,
         "project": project,
         "instructing": project if project and project.instructions else None,
@@ -94,7 +111,11 @@ def _home_page(
         "has_any_server": Upstream.objects.exists,
         "has_enabled_server": Upstream.objects.filter(is_enabled=True).exists,
         "has_only_demos": all(upstream.is_demo for upstream in form.upstreams),
-        "starter_lists": starter_lists(form, has_demo_tools=has_demo_tools),
+        "starter_lists": starter_lists(
+            form,
+            has_demo_tools=has_demo_tools,
+            of_preset=preset.starters if preset else (),
+        ),
     }
     return render(request, "conversations/home.html", context, status=status)
 
@@ -112,24 +133,42 @@ def _first_of(user: User, server: UUID | None) -> Conversation | None:
     return Conversation(upstream=upstream, model=upstream.chat_models[0]["id"])
 
 
-def _start_form(
-    user: User, data: Any, project: Project | None, server: UUID | None = None
-) -> StartForm:
-    """``server``: the one of which a model is chosen, instead of the last choice."""
+def _teams_for(user: User, project: Project | None) -> QuerySet[Team]:
+    """The teams in which a conversation can be started."""
     teams = access.writable_teams(user)
+    return teams.filter(pk=project.team_id) if project else teams
+
+
+def _start_form(
+    user: User,
+    data: Any,
+    project: Project | None,
+    server: UUID | None = None,
+    preset: PresetVersion | None = None,
+) -> StartForm:
+    """``server``: the one of which a model is chosen, instead of the last choice. ``preset``: with which the form
+    begins."""
+    teams = _teams_for(user, project)
+    upstreams = list(access.usable_upstreams(user))
     has_default = project is not None and project.upstream is not None
+    remembered = _first_of(user, server) or (
+        offered_in(project) if project and has_default else _last_used(user)
+    )
     return StartForm(
         data,
-        upstreams=access.usable_upstreams(user),
-        teams=teams.filter(pk=project.team_id) if project else teams,
+        upstreams=upstreams,
+        teams=teams,
         # Asked only if it is said.
         without_team=lazy(access.without_team_text, str)(user),
-        remembered=(
-            _first_of(user, server)
-            or (offered_in(project) if project and has_default else _last_used(user))
-        ),
+        remembered=as_conversation(preset, upstreams, instead=remembered) if preset else remembered,
         project=project,
+        presets=_offered(user, project) if data is None else (),
     )
+
+
+def _offered(user: User, project: Project | None) -> Iterable[PresetVersion]:
+    fitting = access.presets_in(user, project.pk if project else None, _teams_for(user, project))
+    return list(access.newest_versions(fitting))
 
 
 @login_required
@@ -175,7 +214,8 @@ def new(request: HttpRequest) -> HttpResponse:
         )
         status = 404 if isinstance(error, Http404) else 403
         return _not_started(request, None, sentence, status)
-    form = _start_form(request.user, request.POST, project)
+    data = without_scripts(request.user, request.POST, _teams_for(request.user, project))
+    form = _start_form(request.user, data, project)
     if not form.is_valid():
         return _not_started(request, project, form.first_error(), 422)
     said = form.cleaned_data
@@ -184,7 +224,7 @@ def new(request: HttpRequest) -> HttpResponse:
             request.user,
             project or said["team"],
             text=said["text"],
-            choice=form.model_choice(),
+            choice=with_preset(request.user, form.model_choice(), data),
             idempotency_key=said["key"],
             visibility=said["visibility"] or form.fields["visibility"].initial,
             expires_in=said["expires"],

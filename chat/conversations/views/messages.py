@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext
@@ -20,6 +20,7 @@ from chat.conversations.actions import messages as message_actions
 from chat.conversations.forms import KeyForm, SendForm, WordsForm
 from chat.conversations.page_parts import enqueue_message
 from chat.conversations.paths import read_path
+from chat.conversations.preset_choice import with_preset, without_scripts
 from chat.conversations.transcript import last_page, page_around
 from chat.core.errors import (
     ActionRefused,
@@ -32,7 +33,7 @@ from chat.core.errors import (
 from chat.events import Result
 from chat.files.actions import shows
 from chat.live.snapshot import render_part
-from chat.models import Conversation, Message, Role, Run, Upstream
+from chat.models import Conversation, Message, Role, Run, Upstream, User
 from chat.rendering.copied_text import divided
 from chat.result import fold, plain_text
 from chat.result.merge import merge
@@ -59,7 +60,8 @@ def _result_of(run: Run) -> Result:
 
 @post_action(partial(access.get_conversation, for_write=True), page.refuse_beside())
 def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
-    form = SendForm(request.POST, upstreams=upstreams_of_choice(request, conversation))
+    data = without_scripts(request.user, request.POST, [conversation.team])
+    form = SendForm(data, upstreams=upstreams_of_choice(request.user, data, conversation))
     if not form.is_valid():
         raise InvalidForm(form.first_error())
     said = form.cleaned_data
@@ -69,7 +71,7 @@ def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     )
     words: dict[str, Any] = {
         "text": said["text"],
-        "choice": form.model_choice(),
+        "choice": with_preset(request.user, form.model_choice(), data, conversation),
         "idempotency_key": said["key"],
         "attachments": form.files_at(conversation.public_id.hex),
     }
@@ -94,13 +96,13 @@ def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     return page.sent(request, conversation, run, parent=parent, has_attachments=bool(said["files"]))
 
 
-def upstreams_of_choice(request: HttpRequest, conversation: Conversation) -> list[Upstream]:
+def upstreams_of_choice(user: User, data: QueryDict, conversation: Conversation) -> list[Upstream]:
     """The server of a posted choice, if the person may use it. Reading a form needs no other servers; most
     often it is the last one of the conversation."""
-    identity = request.POST.get("choice", "").partition(":")[0]
+    identity = data.get("choice", "").partition(":")[0]
     known = conversation.upstream
     try:
-        return [access.get_usable_upstream(request.user, UUID(identity), known=known)]
+        return [access.get_usable_upstream(user, UUID(identity), known=known)]
     except (ValueError, Http404):
         return []
 

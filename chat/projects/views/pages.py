@@ -149,7 +149,8 @@ def settings(request: HttpRequest, public_id: UUID) -> HttpResponse:
     data = request.POST or None
     form = ProjectForm(data, instance=edited)
     upstreams = access.usable_upstreams(request.user)
-    defaults = DefaultsForm(data, project=shown, upstreams=upstreams)
+    presets = list(access.newest_versions(access.presets_of_place(shown)))
+    defaults = DefaultsForm(data, project=shown, upstreams=upstreams, presets=presets)
     if form.is_valid() and defaults.is_valid():
         values = {**form.cleaned_data, **defaults.values()}
         question = _access_question(request, shown, values["access"])

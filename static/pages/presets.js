@@ -1,0 +1,4 @@
+/* The pages of presets. */
+import "../base/combobox.js";
+import "../conversations/model_choice.js";
+import "./base.js";
