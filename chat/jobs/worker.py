@@ -23,8 +23,6 @@ logger = logging.getLogger(__name__)
 
 # New jobs are announced; the poll is for lost notifications, and for jobs of lost runners.
 POLL_SECONDS = 5.0
-# The second reader helps where the first one is busy. By itself it only looks for what that one has missed meanwhile.
-HELPER_POLL_SECONDS = 30.0
 # How often progress is written, and a cancellation is seen.
 BEAT_SECONDS = 1.0
 # How long a process that is to stop waits for the current step of its job.
@@ -55,10 +53,10 @@ def _make_purge(client: Client, threads: DatabaseThreads) -> Callable[[], Awaita
 
 JOBS = _work_on(TRANSFERS, TRANSFERS.topic)
 # Two at once, so that one large document doesn't delay all others. Each takes a processor and the memory that a
-# document may need.
+# document may need. The second one leaves the poll to the first.
 READ_DOCUMENTS = (
     _work_on(READING, "jobs.reading.1"),
-    _work_on(READING, "jobs.reading.2", HELPER_POLL_SECONDS),
+    _work_on(READING, "jobs.reading.2", seconds=12 * POLL_SECONDS),
 )
 PURGE_JOBS = PeriodicTask(topic=actions.PURGE, seconds=PURGE_SECONDS, make=_make_purge)
 
