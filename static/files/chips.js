@@ -17,7 +17,7 @@ export const say = text => { document.getElementById("attach-note").textContent 
 export const read = async address => (await request(address, { headers: HEADERS })).text();
 
 /* Throws an error whose message is for people. */
-export async function post(address, fields) {
+async function post(address, fields) {
   const headers = { ...HEADERS, "X-CSRFToken": csrfToken() };
   try {
     return await (await request(address, { method: "POST", body: new URLSearchParams(fields), headers })).text();

@@ -8,7 +8,7 @@ const SERVER_ERROR = 500;
 const LOST = gettext("The upload was interrupted.");
 
 /* The message is for people. `mayHelp`: trying again may help. */
-export class UploadFailed extends Error {
+class UploadFailed extends Error {
   constructor(message, mayHelp) {
     super(message);
     this.mayHelp = mayHelp;
