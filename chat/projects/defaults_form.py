@@ -11,7 +11,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
 from chat.conversations.choice_form import ChoiceForm, ToolsField, offered_in, preset_value
-from chat.models import PresetVersion, Project, Tool, Upstream
+from chat.models import DefaultPreset, PresetVersion, Project, Tool, Upstream
 
 
 class DefaultsForm(ChoiceForm):
@@ -40,11 +40,10 @@ class DefaultsForm(ChoiceForm):
     ) -> None:
         """``presets`` are those that everyone in the project can choose."""
         super().__init__(data, upstreams=upstreams, remembered=offered_in(project), presets=presets)
-        default = next(
-            (each for each in presets if each.preset.default_of.filter(project=project)), None
-        )
-        if default is not None:
-            self.initial["choice"] = preset_value(default)
+        default = DefaultPreset.objects.filter(project=project.pk).first() if presets else None
+        for each in presets:
+            if default is not None and each.preset_id == default.preset_id:
+                self.initial["choice"] = preset_value(each)
         self.fields["tools"].queryset = Tool.objects.filter(team=project.team_id)
         if project.pk is not None:
             self.initial["tools"] = [tool.public_id for tool in project.tools.all()]

@@ -71,7 +71,7 @@ def test_preset_is_saved_chosen_changed_and_reset(site: BrowserSite, tab: OpenTa
     temperature.fill("0.7")
     expect(changed).to_be_visible()
     expect(style.locator(":checked")).to_have_text("Custom")
-    page.locator("#parameters").get_by_role("button", name="Reset").click()
+    page.locator("#parameters").get_by_role("button", name="Reset", exact=True).click()
     expect(changed).to_be_hidden()
     expect(temperature).to_have_value("0.2")
     page.keyboard.press("Escape")

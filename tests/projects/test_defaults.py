@@ -8,11 +8,13 @@ from uuid import uuid4
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 from lxml import html
 
 from chat.conversations.actions.messages import ModelChoice, start_conversation
 from chat.core.errors import ActionRefused
-from chat.models import Conversation, Project, Team, Tool, Upstream, User, Visibility
+from chat.models import Conversation, DefaultPreset, Project, Team, Tool, Upstream, User, Visibility
+from chat.presets.actions import Content, create_preset
 from chat.projects.defaults_form import DefaultsForm
 from tests.support.rooms import HTMX, filled_form, get_page
 
@@ -173,6 +175,7 @@ def test_settings_become_fields_of_the_project(
         "model": "demo/model",
         "parameters": {"temperature": 0.7},
         "tools": [tools[1]],
+        "preset": None,
     }
 
 
@@ -185,7 +188,33 @@ def test_settings_may_name_no_model(project: Project, upstream: Upstream) -> Non
         "model": "",
         "parameters": {},
         "tools": [],
+        "preset": None,
     }
+
+
+def test_preset_becomes_the_default(
+    signed_in: SignIn, alice: User, project: Project, upstream: Upstream
+) -> None:
+    client, address = signed_in(alice), reverse("project_settings", args=[project.public_id])
+    content = Content(upstream=upstream, model="demo/model", system_prompt="Write reports.")
+    writer = create_preset(alice, project, name="Writer", content=content).preset
+    create_preset(alice, None, name="Own", content=content)
+    sent = {"name": project.name, "color": "gray", "access": "team"}
+
+    options = get_page(client, address).xpath("//select[@name='choice']/optgroup[1]/option/text()")
+    assert options == ["Writer"]
+    client.post(address, {**sent, "choice": f"preset:{writer.public_id}"})
+
+    project.refresh_from_db()
+    assert (project.default_preset.preset, project.upstream) == (writer, None)
+    page = get_page(client, address)
+    assert page.xpath("//select[@name='choice']//option[@selected]/text()") == ["Writer"]
+    assert (
+        field(get_page(client, home_of(project)), "system_prompt").text.strip() == "Write reports."
+    )
+    client.post(address, {**sent, "choice": f"{upstream.public_id.hex}:demo/model"})
+    project = Project.objects.get()
+    assert (DefaultPreset.objects.count(), project.upstream) == (0, upstream)
 
 
 @pytest.mark.parametrize(
