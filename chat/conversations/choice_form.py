@@ -54,7 +54,7 @@ class ModelSelect(forms.Select):
     can't be used."""
 
     upstreams: Mapping[str, Upstream] = {}
-    # What an option says beside its label, by its value.
+    # The facts beside the label of an option, by its value.
     hints: Callable[[], Mapping[str, str]] = staticmethod(dict)
     # Tokens that a model can read, by the value of its option, where the server says so.
     context_tokens: Callable[[], Mapping[str, int]] = staticmethod(dict)
@@ -221,7 +221,7 @@ class ChoiceForm(Sentences):
         return models
 
     def _hints(self) -> dict[str, str]:
-        """What the options say beside their labels, by their values."""
+        """The facts beside the labels of the options, by their values."""
         return {preset_value(each): each.model for each in self.presets} | {
             choice_value(upstream, entry["id"]): facts
             for upstream in self.upstreams
@@ -343,7 +343,7 @@ def preset_value(version: PresetVersion) -> str:
 
 
 def _default_of(upstream: Upstream, parameter: Parameter) -> str:
-    """What is sent if a field is left empty, in words; empty where the server decides."""
+    """The value that is sent if a field is left empty, in words; empty where the server decides."""
     value = upstream.parameters.get(parameter.name, parameter.default)
     if value in (None, ""):
         return ""
