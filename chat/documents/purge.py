@@ -39,6 +39,8 @@ def _unused() -> QuerySet[Document]:
 
 def delete_unused() -> bool:
     """Deletes some documents that no file has. Says whether there may be more."""
+    if not _unused().exists():
+        return False
     with transaction.atomic():
         # First locked, then looked at again: one that is asked for at this moment has a file by then.
         locked = _unused().select_for_update(skip_locked=True).values_list("pk", flat=True)
@@ -53,6 +55,8 @@ def queue_forgotten() -> None:
     them, and a job goes with its person."""
     active = Job.objects.filter(document=OuterRef("pk"), status__in=ACTIVE_JOB_STATUSES)
     forgotten = Document.objects.filter(~Exists(active), read_at=None)
+    if not forgotten.exists():
+        return
     with transaction.atomic():
         for document in forgotten.select_for_update(skip_locked=True)[:BATCH]:
             files = StoredFile.objects.filter(content=document.sha256, created_by__isnull=False)

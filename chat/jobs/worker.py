@@ -22,7 +22,7 @@ from chat.upstreams.client import Client
 logger = logging.getLogger(__name__)
 
 # New jobs are announced; the poll is for lost notifications, and for jobs of lost runners.
-POLL_SECONDS = 2.0
+POLL_SECONDS = 5.0
 # How often progress is written, and a cancellation is seen.
 BEAT_SECONDS = 1.0
 # How long a process that is to stop waits for the current step of its job.
@@ -30,7 +30,7 @@ LAST_STEP_SECONDS = 5.0
 PURGE_SECONDS = 60.0
 
 
-def _work_on(lane: Lane, name: str) -> PeriodicTask:
+def _work_on(lane: Lane, name: str, seconds: float = POLL_SECONDS) -> PeriodicTask:
     """A task that works on one job of the lane at a time."""
 
     def make(client: Client, threads: DatabaseThreads) -> Callable[[], Awaitable[None]]:
@@ -40,7 +40,7 @@ def _work_on(lane: Lane, name: str) -> PeriodicTask:
 
         return work_off
 
-    return PeriodicTask(topic=lane.topic, seconds=POLL_SECONDS, make=make, name=name)
+    return PeriodicTask(topic=lane.topic, seconds=seconds, make=make, name=name)
 
 
 def _make_purge(client: Client, threads: DatabaseThreads) -> Callable[[], Awaitable[None]]:
@@ -53,8 +53,11 @@ def _make_purge(client: Client, threads: DatabaseThreads) -> Callable[[], Awaita
 
 JOBS = _work_on(TRANSFERS, TRANSFERS.topic)
 # Two at once, so that one large document doesn't delay all others. Each takes a processor and the memory that a
-# document may need.
-READ_DOCUMENTS = (_work_on(READING, "jobs.reading.1"), _work_on(READING, "jobs.reading.2"))
+# document may need. The second one leaves the poll to the first.
+READ_DOCUMENTS = (
+    _work_on(READING, "jobs.reading.1"),
+    _work_on(READING, "jobs.reading.2", seconds=12 * POLL_SECONDS),
+)
 PURGE_JOBS = PeriodicTask(topic=actions.PURGE, seconds=PURGE_SECONDS, make=_make_purge)
 
 

@@ -16,7 +16,7 @@ from chat import access
 from chat.core.errors import FilesUnavailable
 from chat.core.isolation import parent
 from chat.core.isolation.parent import ChildKilled
-from chat.core.notify import QUEUED, change_notifier, room_topic
+from chat.core.notify import QUEUED, ChangeNotifier, change_notifier, room_topic
 from chat.documents import reading
 from chat.documents.actions import document_of, documents_of, request_reading
 from chat.documents.purge import delete_unused, queue_forgotten
@@ -318,11 +318,12 @@ async def test_export_of_an_hour_delays_no_document(
     monkeypatch.setitem(kinds._works, JobKind.EXPORT, export)
     expires_at = timezone.now() + timedelta(days=1)
     await threads.call(Job.objects.create, kind=JobKind.EXPORT, user=alice, expires_at=expires_at)
-    await start_runner()
+    notifier = ChangeNotifier()
+    await start_runner(notifier=notifier)
     await until(has_begun.is_set)
 
     file = await threads.call(upload, alice)
-    change_notifier.dispatch(READING.topic)
+    notifier.dispatch(READING.topic)
     await until(lambda: document(file).is_readable)
 
     running = await threads.call(Job.objects.get, kind=JobKind.EXPORT)

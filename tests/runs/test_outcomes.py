@@ -14,4 +14,5 @@ def test_runners_repeat_the_tasks_of_features() -> None:
         *("files", "purge", "jobs", "jobs.purge", "files.purge"),
         *("ended", "titles", "messages", "messages.after_answer", "messages.late"),
         *("presence.purge", "tool_calls", "tool_servers.tests", "tool_recordings.purge"),
+        *("documents.purge", "jobs.reading.1", "jobs.reading.2"),
     ]
