@@ -155,7 +155,7 @@ class Prompt:
     tools: tuple[ToolDefinition, ...] = ()
     # The model's entry in the server's list; empty for a model that was typed by hand.
     model_detail: JsonObject = field(default_factory=dict)
-    # What of the attached files was left out or changed, for the run's details.
+    # Sentences about attached files that were left out or changed, for the run's details.
     notes: tuple[str, ...] = ()
     stream: bool = True
 

@@ -101,7 +101,7 @@ def definitions(taken: Collection[str]) -> list[ToolDefinition]:
 
 
 def mention(name: str, document: Document, taken: Collection[str]) -> str:
-    """What a message says of a document that the model is to read with the tools."""
+    """The words of a message about a document that the model is to read with the tools."""
     search, read = name_for(SEARCH, taken), name_for(READ, taken)
     return (
         f"[File: {_line(name)}, {extent_of(document)}. Its text is not in this message: look into it with {search} and "

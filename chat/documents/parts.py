@@ -1,4 +1,4 @@
-"""What a model gets of attached documents: the file itself, its text, or tools to read it with (`chat.runs.file_parts`)."""
+"""The parts of a prompt for attached documents: the file itself, its text, or tools to read it with (`chat.runs.file_parts`)."""
 
 from __future__ import annotations
 

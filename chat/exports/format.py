@@ -232,7 +232,7 @@ class Run(Struct, kw_only=True):
 
 
 class Document(Struct, kw_only=True):
-    """What was sent of a document that a person attached: ``text``, or all of the file to a server that reads such
+    """The part that was sent of a document that a person attached: ``text``, or all of the file to a server that reads such
     files itself. ``pages`` are those that were chosen; empty for all. With the ``use`` ``tools`` the model read it with
     tools instead. Without ``text`` nobody has read the file."""
 
@@ -253,7 +253,7 @@ class Turn(Struct, kw_only=True):
     created_at: Time
     # Files that a person attached, in order.
     attachments: list[UUID]
-    # Those of them that are documents.
+    # The choices for the documents among them.
     documents: list[Document] = []
     runs: list[Run]
 

@@ -25,7 +25,7 @@ class SentDocument:
 
     @property
     def choice(self) -> str:
-        """What of it was sent, if that isn't all of its text."""
+        """The part of it that was sent, if that isn't all of its text."""
         chosen = []
         if self.attachment.pages:
             chosen.append(gettext("pages %(pages)s") % {"pages": self.attachment.pages})

@@ -34,7 +34,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     conversation_bytes: int = 192 * MEGABYTE
     picture_bytes: int = 5 * MEGABYTE
     picture_pixels: int = 50_000_000
-    # Of another attached file.
+    # An attached file that is no picture.
     file_bytes: int = 25 * MEGABYTE
     run_bytes: int = 64 * MEGABYTE
     mockup_files: int = 200

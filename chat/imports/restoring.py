@@ -364,6 +364,6 @@ def _rename(log: Log, run_id: UUID) -> None:
 
 
 def _choice_of(turn: form.Turn, file: UUID) -> dict[str, str]:
-    """What of an attached document was sent. Its text is that of the file, once somebody sends it again."""
+    """The choice for an attached document. Its text is that of the file, once somebody sends it again."""
     sent = next((each for each in turn.documents if each.file == file), None)
     return {"pages": sent.pages, "use": sent.use} if sent else {}

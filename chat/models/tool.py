@@ -23,7 +23,7 @@ class ToolKind(models.TextChoices):
     MCP = "mcp", gettext_lazy("MCP server")
     SEARCH = "search", gettext_lazy("Web search")
     PAGE = "page", gettext_lazy("Read a page")
-    # Of no team's tools: functions that a model gets where files are attached for it to read.
+    # No tool of a team: functions that a model gets where files are attached for it to read.
     FILES = "files", gettext_lazy("Read attached files")
 
 

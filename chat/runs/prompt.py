@@ -288,7 +288,7 @@ def _attached(
     *,
     may_read_storage: bool,
 ) -> FileParts:
-    """What is sent of the attachments of each user message, in order. The run gets the tools that the model
+    """The parts that are sent of the attachments of each user message, in order. The run gets the tools that the model
     reads documents with. Raises ``StorageNeeded``, ``DocumentUnread`` and ``NotReady``."""
     keys = [message.pk for message in path if message.has_attachments and message.role == Role.USER]
     if not keys:

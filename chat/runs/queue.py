@@ -346,7 +346,7 @@ def _places(draining: Mapping[int, UUID]) -> tuple[dict[UUID, str], dict[UUID, i
 
 
 def reading_text(name: str) -> str:
-    """What a run waits for that reads a document."""
+    """The state of a run that waits for a document, in words."""
     return gettext("Reading %(file)s") % {
         "file": without_hidden(one_line(name)) or gettext("a file")
     }

@@ -14,7 +14,7 @@ from chat.imports.conversations import Unreadable
 from chat.imports.limits import DOCUMENT_BYTES, current
 from chat.imports.words import gettext
 
-# Of a file's name, so that a suffix fits.
+# Characters of a file's name, so that a suffix fits.
 NAME_CHARACTERS = 200
 
 
