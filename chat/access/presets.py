@@ -91,7 +91,7 @@ def may_edit_preset(user: User, preset: Preset) -> bool:
 
 
 def may_set_default(user: User, place: Team | Project) -> bool:
-    """Whether the user decides with which preset the conversations of others begin there."""
+    """Returns whether the user decides with which preset the conversations of others begin there."""
     if isinstance(place, Project):
         return managed_projects(user).filter(pk=place.pk).exists()
     return managed_teams(user).filter(pk=place.pk).exists()

@@ -52,7 +52,7 @@ class ModelSelect(forms.Select):
     parameters, whether it takes pictures, and whether it is a demo or can't be used."""
 
     upstreams: Mapping[str, Upstream] = {}
-    # What an option says beside its label, by its value.
+    # Hints beside the labels of options, by their values.
     hints: Callable[[], Mapping[str, str]] = staticmethod(dict)
     unavailable = ""
 
@@ -208,7 +208,7 @@ class ChoiceForm(Sentences):
         return models
 
     def _hints(self) -> dict[str, str]:
-        """What the options say beside their labels, by their values."""
+        """The hints beside the labels of options, by their values."""
         return {preset_value(each): each.model for each in self.presets} | {
             choice_value(upstream, entry["id"]): facts
             for upstream in self.upstreams
@@ -322,7 +322,7 @@ def preset_value(version: PresetVersion) -> str:
 
 
 def _default_of(upstream: Upstream, parameter: Parameter) -> str:
-    """What is sent if a field is left empty, in words; empty where the server decides."""
+    """The value that is sent if a field is left empty, in words; empty where the server decides."""
     value = upstream.parameters.get(parameter.name, parameter.default)
     if value in (None, ""):
         return ""

@@ -131,7 +131,7 @@ def preset_in_use(
 
 
 def _values_of(form: ChoiceForm) -> dict[str, str]:
-    """What the fields of a form show, by their names."""
+    """The values that the fields of a form show, by their names."""
     names = [name for name in form.fields if "-" in name]
     return {name: _shown(form[name]) for name in ("choice", "system_prompt", *names)}
 

@@ -53,7 +53,7 @@ class Preset(models.Model):
 
 
 class PresetVersion(Version):
-    """What a preset sets. Names of servers and tools are stored too, for versions that outlive them.
+    """The settings of a preset. Names of servers and tools are stored too, for versions that outlive them.
 
     ``tools``: objects with ``id`` and ``name``. ``starters``: suggested messages. ``controls``: objects with ``name`` and
     ``choices``, each of which has a ``label`` and ``parameters``.

@@ -27,7 +27,7 @@ from chat.models import (
 )
 from chat.presets.controls import to_stored
 
-# Of one person, one project or one team.
+# Presets that one person, one project or one team may have.
 MOST_PRESETS = 200
 DEFAULT_ICON = "sliders-horizontal"
 
@@ -36,7 +36,7 @@ Place = Team | Project | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a version of a preset sets. ``upstream`` is ``None`` only where a server was removed since, which
+    """The settings in a version of a preset. ``upstream`` is ``None`` only where a server was removed since, which
     ``server_name`` names. ``tools`` are objects with ``id`` and ``name``."""
 
     upstream: Upstream | None

@@ -25,7 +25,7 @@ ICONS = (
 
 
 class PlaceField(forms.ChoiceField):
-    """Who can use a preset: the person, a team or a project."""
+    """The people who can use a preset: only the person, or those of a team or a project."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(
@@ -161,7 +161,7 @@ class PresetForm(ChoiceForm):
             return None
 
     def content(self) -> Content:
-        """What a valid form sets. Tools of the edited version that this person can't turn on stay in it."""
+        """The settings of a valid form. Tools of the edited version that this person can't turn on stay in it."""
         said = self.cleaned_data
         offered = {str(tool.public_id) for tool in self.fields["tools"].queryset}
         kept = self.version.tools if self.version else []

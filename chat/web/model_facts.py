@@ -1,4 +1,4 @@
-"""What a server's list tells about a model, in a few words."""
+"""Facts that a server's list tells about a model, in a few words."""
 
 from __future__ import annotations
 
