@@ -54,7 +54,7 @@ class ModelSelect(forms.Select):
     can't be used."""
 
     upstreams: Mapping[str, Upstream] = {}
-    # The facts beside the label of an option, by its value.
+    # Hints beside the labels of options, by their values.
     hints: Callable[[], Mapping[str, str]] = staticmethod(dict)
     # Tokens that a model can read, by the value of its option, where the server says so.
     context_tokens: Callable[[], Mapping[str, int]] = staticmethod(dict)
@@ -221,7 +221,7 @@ class ChoiceForm(Sentences):
         return models
 
     def _hints(self) -> dict[str, str]:
-        """The facts beside the labels of the options, by their values."""
+        """The hints beside the labels of options, by their values."""
         return {preset_value(each): each.model for each in self.presets} | {
             choice_value(upstream, entry["id"]): facts
             for upstream in self.upstreams

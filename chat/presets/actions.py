@@ -36,7 +36,7 @@ Place = Team | Project | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """The settings of a version of a preset. ``upstream`` is ``None`` only where a server was removed since, which
+    """The settings in a version of a preset. ``upstream`` is ``None`` only where a server was removed since, which
     ``server_name`` names. ``tools`` are objects with ``id`` and ``name``."""
 
     upstream: Upstream | None

@@ -25,7 +25,7 @@ ICONS = (
 
 
 class PlaceField(forms.ChoiceField):
-    """The place of a preset, which decides who can use it: the person, a team or a project."""
+    """The people who can use a preset: only the person, or those of a team or a project."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(

@@ -223,7 +223,7 @@ def _edit_page(
 
 
 def _problems(user: User, version: PresetVersion) -> Sequence[str]:
-    """The settings of a preset that can't be used now."""
+    """Sentences about settings of a preset that can't be used now."""
     form = ChoiceForm(
         upstreams=access.usable_upstreams(user),
         remembered=_as_stored(version),
@@ -387,7 +387,7 @@ def _saved(
 
 
 def _content_of(user: User, data: Any, choice: ModelChoice, used: PresetVersion | None) -> Content:
-    """The contents of the composer, with the suggestions and controls of the preset that it uses."""
+    """The settings in the composer, with the suggestions and controls of the preset that it uses."""
     conversation, teams = _place_in(user, data)
     if conversation is not None:
         tools = conversation.tools.all()

@@ -1,4 +1,4 @@
-"""Facts about a model from its server's list, in a few words."""
+"""Facts that a server's list tells about a model, in a few words."""
 
 from __future__ import annotations
 
