@@ -94,7 +94,9 @@ def tool(site: BrowserSite, weather: WeatherServer) -> Iterator[UUID]:
         site.rows("DELETE FROM chat_tool WHERE name = 'weather'")
 
 
-ABOVE = "card => card.getBoundingClientRect().top - card.closest('.runs').getBoundingClientRect().top"
+ABOVE = (
+    "card => card.getBoundingClientRect().top - card.closest('.runs').getBoundingClientRect().top"
+)
 
 
 def card(tab: Tab) -> Locator:
