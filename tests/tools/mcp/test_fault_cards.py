@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from django.template.loader import render_to_string
 from lxml import html
-from pytest_django import Settings
 
+from chat.core.threads import DatabaseThreads
 from chat.models import CallStatus, QuestionStatus, Run, Team, Tool, ToolKind, ToolRule, User
 from chat.models import ToolServer as Server
 from chat.questions.card_reading import cards_by_run
-from chat.tools import calls, claims
+from chat.runs import runner as runners
+from chat.tools import calls
 from chat.tools.definitions import tool_digest
+from chat.tools.runner import RUN_CALLS, ToolRunner
 from chat.upstreams import addresses
-from tests.runs.helpers import threads, until
+from chat.upstreams.client import Client
+from tests.runs.helpers import threads
 from tests.runs.waiting import calling, saying, wire_call
 from tests.support.hostile_server import CHUNKED_HEAD, HEAD, Peer, answer, chunk, hang
 from tests.support.rooms import text_of
@@ -39,9 +43,11 @@ from tests.tools.mcp.servers import (
     sends_status,
     text_result,
 )
-from tests.tools.mcp.test_rounds import _frequent_rounds  # noqa: F401
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "mcp.md"
+LOOK_SECONDS = 0.2
+# On a machine that has other things to do.
+PATIENCE_SECONDS = 240
 NO, YES, MAYBE = "no", "yes", "it may have"
 
 
@@ -67,6 +73,7 @@ async def sends_too_much(peer: Peer, message: dict[str, Any]) -> None:
 
 
 async def never_answers(peer: Peer, message: dict[str, Any]) -> None:
+    peer.server.reached.set()
     await hang(peer)
 
 
@@ -209,13 +216,26 @@ def rebind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(addresses, "_getaddrinfo", lookup)
 
 
-async def servers_of(stack: AsyncExitStack) -> dict[str, ToldServer]:
-    servers = {
-        name: await stack.enter_async_context(ToldServer(tools_call=fault.reply))
-        for name, fault in FAULTS.items()
-    }
-    await servers["gone"].__aexit__(None, None, None)
-    return servers
+async def server_of(stack: AsyncExitStack, name: str) -> tuple[ToldServer, str]:
+    """The server, and the address that calls use."""
+    fault = FAULTS.get(name) or VARIANTS[name]
+    server = await stack.enter_async_context(ToldServer(tools_call=fault.reply))
+    if name == "gone":
+        await server.__aexit__(None, None, None)
+    is_rebound = name == "rebound"
+    return server, re.sub("//[^:]+:", "//rebind.test:", server.url) if is_rebound else server.url
+
+
+def end_time(runner: ToolRunner, name: str) -> None:
+    """The time of the call of this tool is over."""
+    for execution, _ in runner._executions.values():
+        if execution.call.address.name == name:
+            execution.limit.reschedule(asyncio.get_running_loop().time())
+
+
+def are_over(run: Run) -> bool:
+    found = statuses(run)
+    return bool(found) and all(state != QuestionStatus.RUNNING for state, _ in found)
 
 
 def cards_of(run: Run, reader: User) -> dict[str, str]:
@@ -233,39 +253,43 @@ def cards_of(run: Run, reader: User) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 async def test_each_fault_of_a_call(
     fake: FakeUpstream,
     make_run: MakeRun,
     start_runner: StartRunner,
     team: Team,
     alice: User,
-    settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
     subtests: pytest.Subtests,
 ) -> None:
-    settings.TOOL_CALLS_AT_ONCE = 8
+    started: list[ToolRunner] = []
+
+    def make(client: Client, threads: DatabaseThreads) -> ToolRunner:
+        started.append(ToolRunner(client=client, threads=threads))
+        return started[0]
+
+    # Each round and each look costs as much as a call.
+    rounds = replace(RUN_CALLS, seconds=LOOK_SECONDS, make=make)
+    monkeypatch.setitem(runners._periodic_tasks, "tool_calls", rounds)
     rebind(monkeypatch)
-    monkeypatch.setattr(
-        claims,
-        "_seconds_left",
-        lambda call: 3.0 if call.tool.name == "never_answers" else 600.0,
-    )
     fake.script(
         calling(*(wire_call(at, f"c{at}", name, "{}") for at, name in enumerate(FAULTS))),
         saying("Done."),
     )
     async with AsyncExitStack() as stack:
-        servers = await servers_of(stack)
-        urls = {name: server.url for name, server in servers.items()}
-        urls["rebound"] = re.sub("//[^:]+:", "//rebind.test:", urls["rebound"])
-        tools = [await threads.call(make_tool, team, name, url) for name, url in urls.items()]
+        found = {name: await server_of(stack, name) for name in FAULTS}
+        servers = {name: server for name, (server, _) in found.items()}
+        tools = [await threads.call(make_tool, team, name, url) for name, (_, url) in found.items()]
         run = await threads.call(
             make_run, "Hello", dialect="openai_chat", base_url=f"{fake.url}/v1", tools=tools
         )
         await start_runner()
-        await until(
-            lambda: (found := statuses(run)) and all(state != "running" for state, _ in found)
-        )
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await servers["never_answers"].reached.wait()
+            end_time(started[0], "never_answers")
+            while not await threads.call(are_over, run):
+                await asyncio.sleep(LOOK_SECONDS)
 
     rows = {str(each.question.body["tool"]): each for each in await threads.call(calls_of, run)}
     cards = await threads.call(cards_of, run, alice)
@@ -293,12 +317,21 @@ async def test_each_fault_of_a_call(
     assert "The server says: No such <b>gate</b>" in told
 
 
-async def test_faults_with_the_same_outcome(caller: Caller, subtests: pytest.Subtests) -> None:
-    for name, fault in VARIANTS.items():
+async def test_client_tells_each_fault(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    rebind(monkeypatch)
+    # These two are no failures of the client.
+    others = ("never_answers", "fails")
+    for name, fault in {**FAULTS, **VARIANTS}.items():
+        if name in others:
+            continue
         with subtests.test(msg=name):
-            async with ToldServer(tools_call=fault.reply) as server:
-                failed = await caller.failure(server.url)
+            async with AsyncExitStack() as stack:
+                server, url = await server_of(stack, name)
+                failed = await caller.failure(url)
 
             assert fault.sentence in str(failed)
+            assert "\u202e" not in str(failed)
             assert failed.may_have_run is (fault.has_run == MAYBE)
-            assert server.calls == 1
+            assert server.calls == (0 if name in ("gone", "rebound") else 1)
