@@ -1,6 +1,6 @@
 """Everything that a server process imports, imported once: processes are forked from one that has it.
 
-Two thirds of what a server does until it serves is importing the application. What a module makes of a
+Most of what a server does until it serves is importing the application. What a module makes of a
 setting when it is imported must be the same in the process that is forked, which `take_settings` finds out:
 Django's settings remember which of them were read.
 """
