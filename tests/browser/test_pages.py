@@ -127,6 +127,17 @@ class Samples:
         self._queue_a_message()
         self._comment()
         self._add_to_draft()
+        self._write_for_reuse()
+
+    def _write_for_reuse(self) -> None:
+        """A prompt with a variable and a preset, of the administrator, who opens the pages."""
+        choice = f"{self.site.world.upstream}:test/model"
+        for address, values in (
+            ("/prompts/new/", {"text": "Write to {{customer}}."}),
+            ("/presets/new/", {"choice": choice, "icon": "pen-line"}),
+        ):
+            made = self.site.post("Ada", address, name="Letter", **values)
+            assert made.status_code < 400, made.text
 
     def _add_to_draft(self) -> None:
         """A file of the message that Alice writes on the home page."""
@@ -196,7 +207,8 @@ class Samples:
             soon(lambda: len(self.site.rows(files)) == 2)
 
     def remove_tool(self) -> None:
-        """Other tests expect a team without tools."""
+        """Other tests expect a team without tools, and a picker without presets."""
+        self.site.post("Ada", f"/presets/{self._id('chat_preset', 'public_id')}/delete/")
         self.site.post("Ada", f"/people/tools/{self._id('chat_tool', 'public_id')}/remove/")
 
     def _person(self, name: str) -> UUID:
@@ -249,6 +261,8 @@ class Samples:
             "queued": self._id("chat_queuedmessage", "public_id"),
             "comments": self._id("chat_comment", "public_id"),
             "unsent": self.unsent,
+            "prompts": self._id("chat_prompt", "public_id"),
+            "presets": self._id("chat_preset", "public_id"),
         }
         values = {
             "before": self._id("chat_message", "public_id", "role = 'assistant'"),
