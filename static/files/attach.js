@@ -3,7 +3,7 @@ import { announce, listen, on, onSwapped, showIf } from "../base/dom.js";
 import { AFTER_REQUEST, CONFIG_REQUEST, FILES_CHANGED, ROOM_ACCEPTED } from "../base/events.js";
 import { gettext, interpolate, megabytes, ngettext, percent } from "../base/i18n.js";
 import { keep } from "../conversations/composer.js";
-import { changed, chips, composer, drop, list, put, say } from "./chips.js";
+import { changed, chips, composer, drop, list, put, say, shownOf } from "./chips.js";
 import { upload } from "./uploads.js";
 import "./attached_file.js";
 import "./fitting.js";
@@ -85,7 +85,7 @@ async function run(chip, file) {
   try {
     const html = await upload(list().dataset.address, file, { signal: stopping.signal, onProgress });
     if (stopping.signal.aborted) return;
-    chip.made = put(html, chip);
+    put(html, chip);
     announce(interpolate(gettext("%(name)s attached."), file));
   } catch (error) {
     if (stopping.signal.aborted) return;
@@ -127,7 +127,7 @@ document.addEventListener("paste", event => {
 
 on("click", "[data-undo-paste]", () => {
   const { chip, text, at } = pasted;
-  const shown = chip.made ?? chip;
+  const shown = shownOf(chip);
   pasted = null;
   field().setRangeText(text, ...at, "end");
   keep(field());
@@ -137,8 +137,7 @@ on("click", "[data-undo-paste]", () => {
 
 // The offer to undo it is there as long as the file is.
 listen(FILES_CHANGED, () => {
-  const isThere = pasted && (pasted.chip.made ?? pasted.chip).isConnected;
-  showIf("attach-pasted", isThere);
+  showIf("attach-pasted", pasted && shownOf(pasted.chip));
 });
 
 for (const type of ["dragover", "drop", "dragleave"]) {

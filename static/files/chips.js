@@ -34,11 +34,17 @@ export function put(html, old = null) {
   const hadFocus = place?.contains(document.activeElement);
   if (place) place.replaceWith(chip);
   else list().append(chip);
-  if (old?.isConnected) old.remove();
+  if (old) {
+    old.dataset.becomes = chip.id;
+    old.remove();
+  }
   if (hadFocus) chip.querySelector("[data-remove-file]").focus();
   changed();
   return chip;
 }
+
+/* The chip that is shown now of one that may have been replaced, also several times; nothing if it was removed. */
+export const shownOf = chip => (chip.isConnected ? chip : document.getElementById(chip.dataset.becomes ?? ""));
 
 export function changed() {
   emit(FILES_CHANGED);

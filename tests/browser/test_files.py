@@ -219,6 +219,8 @@ def test_long_text_that_is_pasted_becomes_a_file(site: BrowserSite, tab: OpenTab
     alice.page.evaluate(PASTE_TEXT, LONG)
     expect(chip).to_contain_text("Pasted text.txt")
     expect(alice.composer).to_have_value("Before. After.")
+    # The offer stays when the file has been read, for which its chip is replaced again.
+    expect(chip).to_contain_text("tokens")
     alice.page.get_by_role("button", name="Undo").click()
 
     expect(chip).to_have_count(0)
