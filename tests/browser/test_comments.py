@@ -89,7 +89,7 @@ def test_two_people_comment_while_an_answer_streams(site: BrowserSite, tab: Open
     assert axe.findings(alice.page) == []
     reply = threads(alice).locator("textarea")
     reply.press_sequentially("The long one, @Bo")
-    expect(threads(alice).locator(".mention-option.is-active")).to_contain_text("Bob")
+    expect(threads(alice).locator(".completion-option.is-active")).to_contain_text("Bob")
     reply.press("Enter")
     expect(reply).to_have_value("The long one, @Bob ")
     reply.press("Enter")

@@ -106,7 +106,7 @@ def found(client: Client, room: Room, words: str) -> dict[str, bool]:
     """The names that are inserted, and whether the person has access."""
     address = reverse("mention_find", args=[room.conversation.public_id])
     body = client.get(address, {"q": words}).content.decode()
-    options = html.fragment_fromstring(body, create_parent="div").find_class("mention-option")
+    options = html.fragment_fromstring(body, create_parent="div").find_class("completion-option")
     return {each.get("data-name"): "data-without-access" not in each.attrib for each in options}
 
 
