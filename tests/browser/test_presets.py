@@ -47,12 +47,13 @@ def test_preset_is_saved_chosen_changed_and_reset(site: BrowserSite, tab: OpenTa
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("Saved", exact=True)).to_be_visible()
 
-    alice = tab("Alice", "/")
+    alice = tab("Alice", "/").until_live()
     page = alice.page
     chip, changed = page.locator("#preset-name"), page.locator("#preset-changed")
     temperature, style = page.get_by_label("Temperature"), page.get_by_label("Style")
-    page.locator(".combobox-button").focus()
-    page.keyboard.press("Enter")
+    page.locator(".combobox-button").press("Enter")
+    # The page gives the focus to the message when it has loaded.
+    expect(page.get_by_label("Search models")).to_be_focused()
     page.keyboard.type("report")
     page.keyboard.press("Enter")
     expect(chip).to_contain_text("Report writer")
