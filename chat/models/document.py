@@ -124,7 +124,7 @@ class AwaitedDocument(models.Model):
         Run, on_delete=models.CASCADE, primary_key=True, related_name="awaited_document"
     )
     document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="+")
-    # That of the attached file.
+    # The name of the attached file.
     name = models.CharField(max_length=255)
 
     def __str__(self) -> str:

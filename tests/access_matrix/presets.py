@@ -15,7 +15,7 @@ def _made(world: World, place: Team | Project | None) -> Values:
 
 
 def _preset(world: World) -> Values:
-    """Of the team."""
+    """A preset of the team."""
     return _made(world, world.team)
 
 
@@ -24,7 +24,7 @@ def _own_preset(world: World) -> Values:
 
 
 def _project_preset(world: World) -> Values:
-    """Of a project for everyone on the team."""
+    """A preset of a project for everyone on the team."""
     return _made(world, Project.objects.create(team=world.team, name="P", created_by=world.alice))
 
 

@@ -15,7 +15,7 @@ from tests.access_matrix.case import (
 
 
 def _prompt(world: World) -> Values:
-    """Of the team."""
+    """A prompt of the team."""
     made = create_prompt(world.alice, world.team, name="Report", text="Report.", variables=[])
     return {"public_id": made.public_id}
 

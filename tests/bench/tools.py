@@ -183,7 +183,7 @@ async def _direct(address: str) -> float:
 
 
 async def _of_client(own: OwnServer, era: str) -> dict[str, float]:
-    """Of our client alone, at a server that speaks this version and tells changes of its list."""
+    """The cost of our client alone, at a server that speaks this version and tells changes of its list."""
     from tests.tools.mcp.conftest import Caller
     from tests.tools.mcp.servers import serving
 

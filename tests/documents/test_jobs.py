@@ -74,7 +74,7 @@ def texts(file: StoredFile) -> list[str]:
 
 @pytest.fixture
 def topics(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is published."""
+    """The topics that are published."""
     published: list[str] = []
     monkeypatch.setattr(change_notifier, "publish", published.append)
     return published

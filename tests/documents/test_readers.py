@@ -1,4 +1,4 @@
-"""What is read of files of every kind, and how hostile ones end."""
+"""The text that is read of files of every kind, and the refusals of hostile ones."""
 
 from __future__ import annotations
 

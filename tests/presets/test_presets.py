@@ -306,7 +306,7 @@ def test_colleague_leaves_the_preset_that_they_may_not_choose(
 
     conversation.refresh_from_db()
     assert conversation.preset_version == writer.versions.get()
-    # Nor can Bob name it himself.
+    # Bob can't name it himself, either.
     own = {**form_of(get_page(as_bob, "/"), "text"), "preset": writer.versions.get().key}
     as_bob.post(reverse("conversation_new"), {**own, "text": "Mine"})
     assert Conversation.objects.latest("pk").preset_version is None
