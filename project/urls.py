@@ -7,8 +7,9 @@ from django.urls import include, path
 FEATURES = (
     *("conversations", "participants", "message_queue", "comments", "organization", "projects"),
     *("search", "run_details", "files", "artifacts", "questions", "inbox", "mentions", "tools"),
-    *("exports", "transfers", "presence", "drafts", "forks", "prompts", "presets"),
-    *("accounts", "access_reasons", "servers", "titles", "health", "web"),
+    *("exports", "transfers", "presence", "drafts", "forks", "prompts", "presets", "feedback"),
+    *("context", "compare", "favorites", "skills", "sessions", "profile"),
+    *("accounts", "identity", "access_reasons", "servers", "titles", "health", "web"),
 )
 
 urlpatterns = [

@@ -33,16 +33,25 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "access_reasons": (),
     "demo": (),
     "search": (),
-    "documents": ("jobs", "search.index", "search.sources"),
+    "documents": ("jobs", "search.index", "search.sources", "search.tokens"),
     "tools": (
         "documents.readers",
         *("questions.actions", "questions.replies", "questions.tool_call_cards"),
         "questions.input_schema",
         *("conversations.page", "conversations.page_parts", "demo.models", "demo.mcp"),
-        *("search.sources", "documents.actions", "documents.file_tools"),
+        *("search.sources", "documents.actions", "documents.file_tools", "skills.functions"),
     ),
     "servers": ("demo.models",),
-    "accounts": ("servers.actions", "tools.demo", "tools.sign_in.ending"),
+    "sessions": (),
+    "profile": (),
+    "identity": (
+        *("accounts.actions", "accounts.adapter", "sessions.actions"),
+        *("tools.sign_in.documents", "tools.sign_in.metadata"),
+    ),
+    "accounts": (
+        *("servers.actions", "tools.demo", "tools.sign_in.ending"),
+        *("sessions.actions", "sessions.devices"),
+    ),
     "artifacts": ("search.sources",),
     "files": (
         *("artifacts.actions", "artifacts.file_rows", "search.sources"),
@@ -53,23 +62,35 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "drafts": (),
     "mentions": ("search.tokens",),
     "prompts": (),
+    "favorites": (),
+    "skills": ("files.storage",),
     "conversations": (
         *("files.actions", "files.chips", "files.file_counts", "search.sources", "unread.marks"),
-        *("mentions.records", "mentions.marks"),
+        *("mentions.records", "mentions.marks", "skills.functions"),
     ),
     "message_queue": (
         *("conversations.actions", "conversations.choice_form", "conversations.page"),
-        "files.actions",
+        *("conversations.comparisons", "files.actions"),
     ),
     "forks": ("conversations.paths", "files.storage", "search.sources", "tools.outcome"),
+    "context": (
+        *("conversations.actions", "conversations.choice_form", "conversations.composer"),
+        *("conversations.context_start", "conversations.page", "conversations.paths"),
+        *("conversations.transcript", "documents.texts", "files.chips"),
+    ),
     "comments": ("conversations.page", "mentions.records"),
+    "feedback": ("access_reasons.actions", "conversations.answer_text", "conversations.page"),
     "jobs": (),
     "imports": (
         *("conversations.actions", "conversations.titles", "search.sources"),
         *("files.actions", "files.storage", "artifacts.paths", "exports.format", "jobs"),
-        *("tools.outcome", "documents.kinds"),
+        *("tools.outcome", "documents.actions", "documents.kinds"),
     ),
     "organization": ("conversations.actions",),
+    "compare": (
+        *("conversations.actions", "conversations.page", "conversations.paths"),
+        *("conversations.transcript", "feedback.actions"),
+    ),
     "presets": (
         *("conversations.actions", "conversations.choice_form", "conversations.preset_choice"),
         "conversations.starters",
@@ -125,7 +146,9 @@ RESERVED: dict[str, tuple[str, ...]] = {
     # Of `tools` only its package `mcp` does (tests/tools/mcp/test_imports.py).
     "mcp": ("tools",),
     "mcp_types": ("tools",),
+    "jwt": ("identity",),
     "httpx2": ("tools",),
+    "yaml": ("skills",),
 }
 NOT_PURE = ("django", "channels", "httpx", "asyncio", "socket", "threading")
 # Rendering is pure too, but for the template engine.

@@ -22,7 +22,7 @@ from django.http import Http404
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.access import rule
-from chat.access.not_here import NOT_HERE
+from chat.access.not_here import NOT_HERE, check_is_active, existing
 from chat.access.projects import visible_projects
 from chat.core.prepared import Prepared
 from chat.models import (
@@ -30,6 +30,8 @@ from chat.models import (
     AccessReason,
     Artifact,
     Comment,
+    ComparedAnswer,
+    Comparison,
     Conversation,
     ConversationChange,
     ConversationContext,
@@ -44,6 +46,7 @@ from chat.models import (
     QuestionStatus,
     QueuedMessage,
     Run,
+    Skill,
     Team,
     Tool,
     ToolCall,
@@ -89,6 +92,12 @@ def owned_conversations(user: User) -> QuerySet[Conversation]:
 def conversations_shared_with(team: Team) -> QuerySet[Conversation]:
     """The conversations that everyone on the team reads, in projects and in the trash, too."""
     return Conversation.objects.filter(rule.IS_SHARED_WITH_EVERYONE, team=team)
+
+
+def conversations_of_whole_teams() -> QuerySet[Conversation]:
+    """The conversations that everyone on their team reads now: neither in the trash, nor temporary."""
+    shared = Conversation.objects.filter(rule.IS_SHARED_WITH_EVERYONE)
+    return shared.filter(deleted_at__isnull=True, expires_at__isnull=True)
 
 
 def may_write(user: User, conversation: Conversation) -> bool:
@@ -163,8 +172,7 @@ def context_of(user: User, conversation: Conversation) -> ConversationContext:
 
 
 def get_conversation(user: User, public_id: UUID, *, for_write: bool = False) -> Conversation:
-    if not user.is_authenticated or not user.is_active:
-        raise Http404(NOT_HERE)
+    check_is_active(user)
     conversation: Conversation | None = _visible_conversation.first(
         user=user.pk, public_id=public_id
     )
@@ -172,6 +180,7 @@ def get_conversation(user: User, public_id: UUID, *, for_write: bool = False) ->
         raise Http404(NOT_HERE)
     facts = {name: bool(vars(conversation).pop(name)) for name in _FACTS}
     conversation.context = ConversationContext(user_pk=user.pk, **facts)
+    conversation.is_without_skills = not facts["has_skills"]
     if for_write and not may_write(user, conversation):
         raise PermissionDenied(_read_only(conversation))
     return conversation
@@ -192,6 +201,15 @@ def _read_only(conversation: Conversation) -> str:
 
 # The tools of the team are not for guests.
 _HAS_TOOLS = Q(Exists(Tool.objects.filter(team=OuterRef("team")))) & ~rule.IS_GUEST
+
+
+def _offers_skills(user: Any) -> Q:
+    """A skill of the person's own, of the team or of the project. A guest is offered none, as they are shown nothing of
+    the team."""
+    fitting = Q(owner=user) | Q(team=OuterRef("team")) | Q(project=OuterRef("project"))
+    return Q(Exists(Skill.objects.filter(fitting))) & ~rule.IS_GUEST
+
+
 _FACTS = tuple(each.name for each in fields(ConversationContext) if each.name != "user_pk")
 _visible_conversation: Prepared[Any] = Prepared(
     lambda user, public_id: (
@@ -208,8 +226,13 @@ _visible_conversation: Prepared[Any] = Prepared(
                 Conversation.tools.through.objects.filter(conversation=OuterRef("pk"))
             ),
             team_has_tools=ExpressionWrapper(_HAS_TOOLS, BooleanField()),
+            has_skills=Exists(
+                Conversation.skills.through.objects.filter(conversation=OuterRef("pk"))
+            ),
+            offers_skills=ExpressionWrapper(_offers_skills(user), BooleanField()),
             was_opened=Exists(AccessReason.objects.filter(conversation=OuterRef("pk"))),
             has_queue=Exists(QueuedMessage.objects.filter(conversation=OuterRef("pk"))),
+            has_comparison=Exists(Comparison.objects.filter(conversation=OuterRef("pk"))),
             may_fork=ExpressionWrapper(rule.FORKS, BooleanField()),
             is_fork=Exists(Fork.objects.filter(conversation=OuterRef("pk"))),
             was_changed=Exists(ConversationChange.objects.filter(conversation=OuterRef("pk"))),
@@ -268,13 +291,9 @@ def get_own_trashed_conversation(user: User, public_id: UUID) -> Conversation:
 def _trashed(
     user: User, public_id: UUID, theirs: Callable[[Any], QuerySet[Conversation]]
 ) -> Conversation:
-    if not user.is_authenticated or not user.is_active:
-        raise Http404(NOT_HERE)
+    check_is_active(user)
     rows = theirs(user).select_related("team", "owner")
-    conversation = rows.filter(public_id=public_id).first()
-    if conversation is None:
-        raise Http404(NOT_HERE)
-    return conversation
+    return existing(rows.filter(public_id=public_id).first())
 
 
 _Row = TypeVar("_Row", Message, Question, QueuedMessage, Comment, Artifact, Mockup)
@@ -282,9 +301,7 @@ _Row = TypeVar("_Row", Message, Question, QueuedMessage, Comment, Artifact, Mock
 
 def _get(rows: QuerySet[_Row], user: User, public_id: UUID, *, for_write: bool = False) -> _Row:
     """One of these rows, with its conversation as `get_conversation` loads it for this user. Raises as that does."""
-    row = rows.select_related("conversation").filter(public_id=public_id).first()
-    if row is None:
-        raise Http404(NOT_HERE)
+    row = existing(rows.select_related("conversation").filter(public_id=public_id).first())
     row.conversation = get_conversation(user, row.conversation.public_id, for_write=for_write)
     return row
 
@@ -324,28 +341,32 @@ def get_tool_call(user: User, public_id: UUID, *, for_write: bool = False) -> To
     """The call of a tool that Tributary runs, by the id of its question. Everyone who may write in the conversation may
     decide about it. Raises as ``get_conversation`` does."""
     question = get_question(user, public_id, for_write=for_write)
-    call = (
+    call = existing(
         ToolCall.objects.filter(question=question)
         .select_related("tool__server__team", "tool__team", "approved_by", "executor")
         .first()
     )
-    if call is None:
-        raise Http404(NOT_HERE)
     call.question = question
     return call
 
 
 def questions_for(person: Any) -> QuerySet[Question]:
     """The open questions that somebody may answer: in conversations that they may write in, and not
-    followed by a message or replaced by another attempt."""
+    followed by a message or replaced by another attempt or the chosen answer of a comparison."""
+    # The other columns of a comparison are no later attempts.
     later = Message.objects.filter(
-        parent=OuterRef("run__message__parent"), pk__gt=OuterRef("run__message")
+        parent=OuterRef("run__message__parent"), pk__gt=OuterRef("run__message"), compared=None
     )
+    chosen = ComparedAnswer.objects.filter(
+        answer=OuterRef("run__message"), comparison__chosen__isnull=False
+    )
+    passed_over = chosen.exclude(comparison__chosen=OuterRef("run__message"))
     # The conversation is looked up for each open question. A list of all conversations that somebody
     # may write in would be made first, and takes milliseconds for ten thousand.
     written = writable_conversations(person).filter(pk=OuterRef("conversation"))
     return Question.objects.filter(
-        ~Exists(later), ~Exists(calls_of_others(person)), Exists(written), WAITS_FOR_PERSON
+        *(~Exists(later), ~Exists(passed_over), ~Exists(calls_of_others(person))),
+        *(Exists(written), WAITS_FOR_PERSON),
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import Http404
+from django.utils.translation import gettext
 
-from chat.access.conversations import get_conversation, visible_conversations
-from chat.access.not_here import NOT_HERE
+from chat.access.conversations import get_conversation, may_remove, visible_conversations
+from chat.access.not_here import NOT_HERE, existing
 from chat.access.projects import get_project, visible_projects
 from chat.core.text import as_uuid
 from chat.models import Attachment, Conversation, Project, StoredFile, UnsentFile, User
@@ -22,9 +24,9 @@ def get_file(user: User, public_id: UUID) -> StoredFile:
     """A file of a conversation that the user may see, or a shared one: of a project that they may
     read, or sent in a conversation that they may see; or one that they have uploaded and not sent yet.
     Any other file belongs to nobody."""
-    file = StoredFile.objects.filter(public_id=public_id).select_related("conversation").first()
-    if file is None:
-        raise Http404(NOT_HERE)
+    file = existing(
+        StoredFile.objects.filter(public_id=public_id).select_related("conversation").first()
+    )
     if file.conversation is not None:
         file.conversation = get_conversation(user, file.conversation.public_id)
     elif not (
@@ -32,6 +34,28 @@ def get_file(user: User, public_id: UUID) -> StoredFile:
     ):
         raise Http404(NOT_HERE)
     return file
+
+
+def get_removable_file(user: User, public_id: UUID) -> StoredFile:
+    """A file that is attached in a conversation, for people who may delete its bytes. Raises ``Http404`` and
+    ``PermissionDenied``."""
+    file = get_file(user, public_id)
+    if not may_remove_file(user, file):
+        raise PermissionDenied(
+            gettext(
+                "Only the person who attached this file and managers of this conversation can delete it."
+            )
+        )
+    return file
+
+
+def may_remove_file(user: User, file: StoredFile) -> bool:
+    """Returns whether this user, who may see the file, may delete its bytes. Files of projects are removed there, and
+    those of answers belong to the answers."""
+    room = file.conversation
+    if room is None or file.is_deleted or not file.attachments.exists():
+        return False
+    return may_remove(user, room, author_pk=file.created_by_id)
 
 
 def _shares(user: User, file: StoredFile) -> bool:
@@ -75,9 +99,7 @@ def get_draft_place(user: User, place: str) -> Project | None:
     may have, if there is one. Raises as ``get_conversation`` and ``get_project`` do."""
     if place == NEW:
         return None
-    public_id = as_uuid(place.removeprefix(NEW_IN_PROJECT))
-    if public_id is None:
-        raise Http404(NOT_HERE)
+    public_id = existing(as_uuid(place.removeprefix(NEW_IN_PROJECT)))
     if place.startswith(NEW_IN_PROJECT):
         return get_project(user, public_id, for_write=True)
     return get_conversation(user, public_id, for_write=True).project
@@ -85,10 +107,7 @@ def get_draft_place(user: User, place: str) -> Project | None:
 
 def get_unsent_file(user: User, place: str, public_id: UUID) -> UnsentFile:
     """A file of the user's message at this place, by the id of the file."""
-    row = unsent_files(user, place).filter(file__public_id=public_id).first()
-    if row is None:
-        raise Http404(NOT_HERE)
-    return row
+    return existing(unsent_files(user, place).filter(file__public_id=public_id).first())
 
 
 def unsent_files(user: User, place: str) -> QuerySet[UnsentFile]:

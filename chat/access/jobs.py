@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.http import Http404
 
-from chat.access.not_here import NOT_HERE
+from chat.access.not_here import NOT_HERE, existing
 from chat.models import Job, JobKind, JobScope, JobStatus, Team, TeamRole, User
 
 
@@ -31,10 +31,7 @@ def jobs_of(user: User) -> QuerySet[Job]:
 
 def get_job(user: User, public_id: UUID) -> Job:
     """The user's own export or import, in any state. Raises ``Http404``."""
-    job = jobs_of(user).filter(public_id=public_id).first()
-    if job is None:
-        raise Http404(NOT_HERE)
-    return job
+    return existing(jobs_of(user).filter(public_id=public_id).first())
 
 
 def get_exported_file(user: User, public_id: UUID) -> Job:

@@ -16,7 +16,7 @@ from chat.access.conversations import (
     may_manage,
     members_among,
 )
-from chat.access.not_here import NOT_HERE
+from chat.access.not_here import NOT_HERE, check_is_active, existing
 from chat.models import Conversation, Membership, Participant, Team, User
 from chat.models.team import MANAGING_ROLES, WRITING_ROLES
 
@@ -43,8 +43,7 @@ def may_take_over(user: User, team: Team) -> bool:
 def get_unmanaged_conversation(user: User, public_id: UUID) -> Conversation:
     """A conversation without a manager, for owners and admins of its team, who may take it over. Whether they
     read it or not, its content is not for them yet. Raises ``Http404``."""
-    if not user.is_authenticated or not user.is_active:
-        raise Http404(NOT_HERE)
+    check_is_active(user)
     rows = Conversation.objects.select_related("team", "owner").filter(public_id=public_id)
     conversation = rows.first()
     if conversation is None or not may_take_over(user, conversation.team):
@@ -59,9 +58,7 @@ def get_participant(user: User, public_id: UUID, participant_id: UUID) -> Partic
     ``get_conversation`` does."""
     conversation = get_conversation(user, public_id)
     rows = Participant.objects.filter(conversation=conversation.pk, public_id=participant_id)
-    participant = rows.select_related("person", "group").first()
-    if participant is None:
-        raise Http404(NOT_HERE)
+    participant = existing(rows.select_related("person", "group").first())
     if participant.person_id != user.pk and not may_manage(user, conversation):
         raise PermissionDenied(str(ONLY_MANAGERS))
     participant.conversation = conversation

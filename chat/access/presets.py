@@ -9,11 +9,10 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import OuterRef, Q, QuerySet, Subquery
-from django.http import Http404
+from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.utils.translation import gettext
 
-from chat.access.not_here import NOT_HERE
+from chat.access.not_here import existing
 from chat.access.projects import managed_projects, visible_projects, writable_projects
 from chat.access.teams import managed_teams
 from chat.models import (
@@ -66,12 +65,24 @@ def newest_versions(presets: QuerySet[Preset]) -> QuerySet[PresetVersion]:
     )
 
 
+def with_defaults(
+    versions: QuerySet[PresetVersion], user: User, project_pk: int | None, teams: Iterable[Team]
+) -> QuerySet[PresetVersion]:
+    """The versions with ``default_of``: "person", "project" or "team" if the preset is that one's default, else empty."""
+    defaults = DefaultPreset.objects.filter(preset=OuterRef("preset"))
+    return versions.annotate(
+        default_of=Case(
+            When(Exists(defaults.filter(user=user)), then=Value("person")),
+            When(Exists(defaults.filter(project__in=[project_pk])), then=Value("project")),
+            When(Exists(defaults.filter(team__in=teams)), then=Value("team")),
+            default=Value(""),
+        )
+    )
+
+
 def get_preset(user: User, public_id: UUID) -> Preset:
     """A preset that the user may choose."""
-    preset = visible_presets(user).filter(public_id=public_id).first()
-    if preset is None:
-        raise Http404(NOT_HERE)
-    return preset
+    return existing(visible_presets(user).filter(public_id=public_id).first())
 
 
 def get_editable_preset(user: User, public_id: UUID) -> Preset:

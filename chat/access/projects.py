@@ -7,11 +7,10 @@ from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import BooleanField, Exists, OuterRef, Q, QuerySet, Value
-from django.http import Http404
 from django.utils.translation import gettext
 
 from chat.access import rule
-from chat.access.not_here import NOT_HERE
+from chat.access.not_here import existing
 from chat.models import Project, ProjectAccess, User
 
 
@@ -39,9 +38,9 @@ def get_project(
     user: User, public_id: UUID, *, for_write: bool = False, for_manage: bool = False
 ) -> Project:
     """A project that this user may read, ``for_write`` write in, ``for_manage`` change and delete."""
-    project = visible_projects(user).filter(public_id=public_id).select_related("team").first()
-    if project is None:
-        raise Http404(NOT_HERE)
+    project = existing(
+        visible_projects(user).filter(public_id=public_id).select_related("team").first()
+    )
     if for_manage and not may_manage_project(user, project):
         raise PermissionDenied(gettext("Only managers of this project can do this."))
     if for_write and not may_write_in_project(user, project):
@@ -57,9 +56,7 @@ def get_project_with_members(user: User, public_id: UUID) -> Project:
     projects = rule.for_person(Project.objects.select_related("team"), user).filter(
         rule.READS_PROJECT | rule.MANAGES_MEMBERS
     )
-    project = projects.filter(public_id=public_id).first()
-    if project is None:
-        raise Http404(NOT_HERE)
+    project = existing(projects.filter(public_id=public_id).first())
     if not may_manage_members(user, project):
         raise PermissionDenied(gettext("Only managers of this project can do this."))
     return project

@@ -6,10 +6,9 @@ from uuid import UUID
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import OuterRef, Q, QuerySet, Subquery
-from django.http import Http404
 from django.utils.translation import gettext
 
-from chat.access.not_here import NOT_HERE
+from chat.access.not_here import existing
 from chat.models import Membership, Prompt, PromptVersion, User
 from chat.models.team import FULL_ROLES, WRITING_ROLES
 
@@ -41,10 +40,7 @@ def _is_of(user: User, roles: tuple[str, ...]) -> Q:
 
 def get_prompt(user: User, public_id: UUID) -> Prompt:
     """A prompt that the user may use."""
-    prompt = visible_prompts(user).filter(public_id=public_id).first()
-    if prompt is None:
-        raise Http404(NOT_HERE)
-    return prompt
+    return existing(visible_prompts(user).filter(public_id=public_id).first())
 
 
 def get_editable_prompt(user: User, public_id: UUID) -> Prompt:

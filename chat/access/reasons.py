@@ -11,7 +11,7 @@ from django.http import Http404
 from django.utils import timezone
 
 from chat.access.conversations import may_read, visible_conversations
-from chat.access.not_here import NOT_HERE
+from chat.access.not_here import NOT_HERE, existing
 from chat.models import AccessKind, AccessReason, Conversation, Membership, User
 
 REASON_LASTS = timedelta(hours=1)
@@ -70,10 +70,7 @@ def get_conversation_to_open(user: User, public_id: UUID) -> Conversation:
     if not (user.is_authenticated and user.is_active and user.is_staff):
         raise Http404(NOT_HERE)
     rows = Conversation.objects.select_related("owner", "team")
-    conversation = rows.filter(public_id=public_id).first()
-    if conversation is None:
-        raise Http404(NOT_HERE)
-    return conversation
+    return existing(rows.filter(public_id=public_id).first())
 
 
 def exports_about(user: User) -> QuerySet[AccessReason]:

@@ -19,7 +19,9 @@ from django.db.models import (
 from django.http import Http404
 from django.utils.translation import gettext
 
-from chat.access.not_here import NOT_HERE
+from chat.access.identity import has_left
+from chat.access.not_here import NOT_HERE, check_is_active, existing
+from chat.access.second_factors import fulfills_policy
 from chat.access.tools import is_listed_for, listed_tools
 from chat.models import (
     AccessToken,
@@ -34,6 +36,7 @@ from chat.models import (
     ToolCredentials,
     ToolServer,
     User,
+    UserSession,
 )
 from chat.models.team import FULL_ROLES, MANAGING_ROLES, WRITING_ROLES, TeamRole
 
@@ -51,8 +54,7 @@ def known_membership_of(user: User, team: Team) -> Membership | None:
 
 def get_team(user: User, public_id: UUID, *, for_manage: bool = False) -> Team:
     """A team that the user is in, and not as a guest, or any team for an administrator."""
-    if not user.is_authenticated or not user.is_active:
-        raise Http404(NOT_HERE)
+    check_is_active(user)
     team = Team.objects.filter(public_id=public_id).first()
     membership = membership_of(user, team.pk) if team else None
     sees_team = membership is not None and membership.sees_team
@@ -65,9 +67,7 @@ def get_team(user: User, public_id: UUID, *, for_manage: bool = False) -> Team:
 
 def get_tool(user: User, public_id: UUID, *, for_manage: bool = False) -> Tool:
     """A tool of a team that the user is in. Raises as ``get_team`` does."""
-    tool = Tool.objects.filter(public_id=public_id).select_related("team").first()
-    if tool is None:
-        raise Http404(NOT_HERE)
+    tool = existing(Tool.objects.filter(public_id=public_id).select_related("team").first())
     tool.team = get_team(user, tool.team.public_id, for_manage=for_manage)
     return tool
 
@@ -99,9 +99,7 @@ def get_team_of_tool_servers(user: User, public_id: UUID) -> Team:
 
 def get_tool_server(user: User, public_id: UUID) -> ToolServer:
     """A tool server that the user manages; its address is for nobody else. Raises as ``get_team`` does."""
-    server = ToolServer.objects.filter(public_id=public_id).select_related("team").first()
-    if server is None:
-        raise Http404(NOT_HERE)
+    server = existing(ToolServer.objects.filter(public_id=public_id).select_related("team").first())
     server.team = get_team_of_tool_servers(user, server.team.public_id)
     return server
 
@@ -139,10 +137,7 @@ def sign_in_servers(user: User) -> QuerySet[ToolServer]:
 
 def get_sign_in_server(user: User, public_id: UUID) -> ToolServer:
     """One of `sign_in_servers`. Raises ``Http404`` for any other."""
-    found = sign_in_servers(user).filter(public_id=public_id).first()
-    if found is None:
-        raise Http404(NOT_HERE)
-    return found
+    return existing(sign_in_servers(user).filter(public_id=public_id).first())
 
 
 def tool_accounts(user: User) -> QuerySet[ToolAccount]:
@@ -152,10 +147,7 @@ def tool_accounts(user: User) -> QuerySet[ToolAccount]:
 
 def get_tool_account(user: User, public_id: UUID) -> ToolAccount:
     """An account of the user. Raises ``Http404`` for that of anybody else."""
-    account = tool_accounts(user).filter(public_id=public_id).first()
-    if account is None:
-        raise Http404(NOT_HERE)
-    return account
+    return existing(tool_accounts(user).filter(public_id=public_id).first())
 
 
 def teams_with_tool_servers(user: User) -> list[Team]:
@@ -170,9 +162,7 @@ def teams_with_tool_servers(user: User) -> list[Team]:
 
 def get_group(user: User, public_id: UUID, *, for_manage: bool = False) -> Group:
     """A group of a team that the user sees. Raises as ``get_team`` does."""
-    group = Group.objects.filter(public_id=public_id).select_related("team").first()
-    if group is None:
-        raise Http404(NOT_HERE)
+    group = existing(Group.objects.filter(public_id=public_id).select_related("team").first())
     group.team = get_team(user, group.team.public_id, for_manage=for_manage)
     return group
 
@@ -258,8 +248,9 @@ def guest_memberships_of(user: User) -> list[Membership]:
 
 
 def all_accounts(user: User) -> QuerySet[User]:
-    """All accounts with their teams, for administrators; none for others."""
-    people = User.objects.annotate(wrote_at=_newest_message).order_by("name")
+    """All accounts with their teams, for administrators; none for others. Only administrators learn when somebody
+    has used a session, because people may be present without being seen."""
+    people = User.objects.annotate(wrote_at=_newest_message, used_at=_last_use).order_by("name")
     people = people.prefetch_related("memberships__team")
     return people if user.is_active and user.is_staff else people.none()
 
@@ -267,11 +258,16 @@ def all_accounts(user: User) -> QuerySet[User]:
 _newest_message = Subquery(
     Message.objects.filter(author=OuterRef("pk")).order_by("-pk").values("created_at")[:1]
 )
+_last_use = Subquery(
+    UserSession.objects.filter(user=OuterRef("pk"))
+    .order_by("-last_used_at")
+    .values("last_used_at")[:1]
+)
 
 
 def last_active(person: User) -> datetime | None:
-    """The newer of the last sign-in and the newest message, which the query has added."""
-    times = (person.last_login, getattr(person, "wrote_at", None))
+    """The newest of the last sign-in and of what the query has added: the newest message, and the last use of a session."""
+    times = (person.last_login, getattr(person, "wrote_at", None), getattr(person, "used_at", None))
     return max((time for time in times if time is not None), default=None)
 
 
@@ -286,12 +282,8 @@ def managed_people(user: User) -> QuerySet[User]:
 
 def get_person(user: User, person_id: UUID) -> User:
     """A user whom this user manages. Raises ``Http404``."""
-    if not user.is_authenticated or not user.is_active:
-        raise Http404(NOT_HERE)
-    person = managed_people(user).filter(public_id=person_id).first()
-    if person is None:
-        raise Http404(NOT_HERE)
-    return person
+    check_is_active(user)
+    return existing(managed_people(user).filter(public_id=person_id).first())
 
 
 def get_member(user: User, team_id: UUID, person_id: UUID) -> Membership:
@@ -302,31 +294,28 @@ def get_member(user: User, team_id: UUID, person_id: UUID) -> Membership:
         if (membership := mine.select_related("team", "user").first()) is not None:
             return membership
     team = get_team(user, team_id)
-    membership = (
+    return existing(
         Membership.objects.filter(team=team, user__public_id=person_id)
         .select_related("team", "user")
         .first()
     )
-    if membership is None:
-        raise Http404(NOT_HERE)
-    return membership
 
 
 def get_invitation(user: User, team_id: UUID, invitation_id: int) -> Invitation:
     """An invitation into a team that the user manages. Raises as ``get_team`` does."""
     team = get_team(user, team_id, for_manage=True)
-    invitation = (
+    return existing(
         Invitation.objects.filter(team=team, pk=invitation_id).select_related("team").first()
     )
-    if invitation is None:
-        raise Http404(NOT_HERE)
-    return invitation
 
 
 def usable_tokens() -> QuerySet[AccessToken]:
     """Tokens that are valid now: neither revoked nor expired, of an enabled account that may write in the
-    token's team."""
+    token's team and has the second factor that it needs, and whose provider, if there is one, has confirmed the person
+    lately."""
     return AccessToken.objects.not_ended().filter(
+        ~has_left(),
+        fulfills_policy("user__"),
         user__is_active=True,
         team__memberships__user=F("user"),
         team__memberships__role__in=WRITING_ROLES,
@@ -335,21 +324,15 @@ def usable_tokens() -> QuerySet[AccessToken]:
 
 def get_token(user: User, public_id: UUID) -> AccessToken:
     """The user's own access token, in any state. Raises ``Http404``."""
-    if not user.is_authenticated or not user.is_active:
-        raise Http404(NOT_HERE)
-    token = (
+    check_is_active(user)
+    return existing(
         AccessToken.objects.filter(user=user, public_id=public_id).select_related("team").first()
     )
-    if token is None:
-        raise Http404(NOT_HERE)
-    return token
 
 
 def get_import(user: User, public_id: UUID) -> Import:
     """The user's own import. Raises ``Http404``."""
-    if not user.is_authenticated or not user.is_active:
-        raise Http404(NOT_HERE)
-    found = Import.objects.filter(user=user, public_id=public_id).select_related("team").first()
-    if found is None:
-        raise Http404(NOT_HERE)
-    return found
+    check_is_active(user)
+    return existing(
+        Import.objects.filter(user=user, public_id=public_id).select_related("team").first()
+    )

@@ -32,7 +32,15 @@ from chat.models import (
     TeamRole,
     User,
 )
-from chat.web.admin import AdministratorsOnly, cell, changed_values, column, count_of, time_column
+from chat.web.admin import (
+    AdministratorsOnly,
+    ConfirmedChanges,
+    cell,
+    changed_values,
+    column,
+    count_of,
+    time_column,
+)
 from chat.web.components import badge
 
 
@@ -45,7 +53,7 @@ class NameForm(forms.ModelForm):
         return name
 
 
-class UserAdmin(AdministratorsOnly):
+class UserAdmin(ConfirmedChanges):
     """Users join by invitation and are deactivated, never deleted, because their messages would be
     deleted too."""
 
@@ -65,7 +73,7 @@ class UserAdmin(AdministratorsOnly):
     ordering = ("name", "pk")
     fieldsets = (
         (gettext_lazy("Profile"), {"fields": ("name", "email")}),
-        (gettext_lazy("Access"), {"fields": ("is_active", "is_staff", "team_names")}),
+        (gettext_lazy("Access"), {"fields": ("is_active", "is_staff", "provider", "team_names")}),
         (
             gettext_lazy("Details"),
             {
@@ -102,8 +110,11 @@ class UserAdmin(AdministratorsOnly):
         shown = [name for name in flatten_fieldsets(self.fieldsets) if name not in editable]
         if obj is not None and obj.is_superuser and not request.user.is_superuser:
             return [*shown, *editable]
-        own = ("is_active", "is_staff") if obj is not None and obj.pk == request.user.pk else ()
-        return [*shown, *own]
+        if obj is None:
+            return shown
+        own = ("is_active", "is_staff") if obj.pk == request.user.pk else ()
+        managed = ("is_staff",) if access.manager_of_administrator(obj) else ()
+        return [*shown, *{*own, *managed}]
 
     @admin.display(description=gettext_lazy("Name"), ordering="name")
     def name_cell(self, user: User) -> str:
@@ -119,6 +130,13 @@ class UserAdmin(AdministratorsOnly):
         if user.is_staff:
             return badge(gettext("Administrator"), "accent", "shield")
         return badge(gettext("Active"), "good")
+
+    @admin.display(description=gettext_lazy("Company sign-in"))
+    def provider(self, user: User) -> str:
+        if manager := access.manager_of_administrator(user):
+            text = gettext("%(provider)s, which decides about administrator rights")
+            return text % {"provider": cell(manager)}
+        return cell(access.providers_of_people([user]).get(user.pk, "")) or "–"
 
     @admin.display(description=gettext_lazy("Teams"))
     def team_names(self, user: User) -> SafeString | str:
@@ -179,6 +197,13 @@ class MembershipFormSet(BaseInlineFormSet):
                     "You can’t change the person in a row. Remove the row and add the other person."
                 )
             )
+        touched = [
+            form.instance
+            for form in self.forms
+            if form.instance.pk and (form.has_changed() or form in self.deleted_forms)
+        ]
+        for provider in access.managers_of_memberships(touched).values():
+            raise ValidationError(people.managed_text(provider))
         had_owner = Membership.objects.filter(
             team_id=self.instance.pk, role=TeamRole.OWNER
         ).exists()
@@ -217,7 +242,7 @@ _USED = time_column("used_at", gettext_lazy("Used"))
 _LAST_USED = time_column("last_used_at", gettext_lazy("Last used"))
 
 
-class TeamAdmin(AdministratorsOnly):
+class TeamAdmin(ConfirmedChanges):
     """A team cannot be deleted here, because its conversations would be deleted too."""
 
     summary = gettext_lazy("Teams, their members and roles.")
@@ -303,7 +328,7 @@ class InvitationAdmin(AdministratorsOnly):
     search_fields = ("email", "team__name", "invited_by__name", "invited_by__email")
     ordering = ("-pk",)
     fieldsets = (
-        (None, {"fields": ("recipient", "state", "team", "role", "invited_by", "used_by")}),
+        (None, {"fields": ("recipient", "state", "team", "role", "invited_by", "joined")}),
         (
             gettext_lazy("Details"),
             {"classes": ("side",), "fields": (_CREATED, _EXPIRES, _USED, _REVOKED)},
@@ -316,6 +341,14 @@ class InvitationAdmin(AdministratorsOnly):
     @admin.display(description=gettext_lazy("For"), ordering="email")
     def recipient(self, invitation: Invitation) -> str:
         return cell(invitation.email) or gettext("Anyone with the link")
+
+    @admin.display(description=gettext_lazy("Joined"))
+    def joined(self, invitation: Invitation) -> str:
+        """The people who joined; with an older version it was one person, in ``used_by``."""
+        people = [use.user for use in invitation.joined.select_related("user")]
+        if not people and invitation.used_by is not None:
+            people = [invitation.used_by]
+        return ", ".join(cell(str(each)) for each in people) or "–"
 
     @admin.display(description=gettext_lazy("State"))
     def state(self, invitation: Invitation) -> SafeString:

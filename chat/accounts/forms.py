@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
+from django.core.validators import validate_email
 from django.db.models import QuerySet
 from django.utils.functional import Promise
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 
-from chat.accounts.actions.people import INVITATION_DAYS_LIMIT
+from chat.accounts.actions.invitations import ADDRESSES_LIMIT, DAYS_LIMIT, PEOPLE_LIMIT
+from chat.core.time_zones import zone_names
 from chat.models import (
     Announcements,
     InstructionsUse,
     PersonalInstructions,
+    ReadingDensity,
+    ReadingSize,
+    ReadingWidth,
     Team,
     TeamRole,
     User,
@@ -84,24 +90,86 @@ class InvitedForm(PersonForm):
 
 
 class InviteForm(forms.Form):
-    role = forms.ChoiceField(label=gettext_lazy("Role"))
-    email = forms.EmailField(
-        label=gettext_lazy("Email address"),
+    """Addresses, one invitation for each, or a link for a number of people."""
+
+    emails = forms.CharField(
+        label=gettext_lazy("Email addresses"),
         required=False,
-        max_length=EMAIL_LENGTH,
-        help_text=gettext_lazy("Leave empty for anyone with the link."),
+        # With names and signs between them, as mail programs copy them.
+        max_length=ADDRESSES_LIMIT * (EMAIL_LENGTH + 100),
+        widget=forms.Textarea(attrs={"rows": 3, "autocomplete": "off", "spellcheck": "false"}),
+        help_text=gettext_lazy(
+            "Separate several with commas or line breaks. Leave empty to create a link for anyone."
+        ),
     )
+    role = forms.ChoiceField(label=gettext_lazy("Role"))
     days = forms.IntegerField(
         label=gettext_lazy("Expires after (days)"),
         min_value=1,
-        max_value=INVITATION_DAYS_LIMIT,
+        max_value=DAYS_LIMIT,
+    )
+    people = forms.IntegerField(
+        label=gettext_lazy("People per link"),
+        required=False,
+        min_value=1,
+        max_value=PEOPLE_LIMIT,
+        help_text=gettext_lazy("How many people can join with a link that has no address."),
     )
 
     def __init__(self, *args: Any, team: Team, roles: tuple[TeamRole, ...], **kwargs: Any) -> None:
         kwargs.setdefault("auto_id", f"invite-{team.public_id.hex}-%s")
         super().__init__(*args, **kwargs)
         self.fields["role"].choices = [(role.value, role.label) for role in roles]
-        self.initial |= {"role": TeamRole.MEMBER, "days": int(settings.INVITATION_DAYS)}
+        self.initial |= {
+            "role": TeamRole.MEMBER,
+            "days": int(settings.INVITATION_DAYS),
+            "people": 1,
+        }
+
+    def clean_emails(self) -> list[str]:
+        """The addresses in small letters, each once. Also takes what mail programs copy: ``Name <address>``."""
+        text = self.cleaned_data["emails"]
+        found = [address for address in _ADDRESSES_APART.split(text) if address.strip()]
+        emails = list(dict.fromkeys(_bare(each).lower() for each in found))
+        if len(emails) > ADDRESSES_LIMIT:
+            raise forms.ValidationError(
+                gettext("You can invite up to %(count)d people at once.")
+                % {"count": ADDRESSES_LIMIT}
+            )
+        if wrong := [each for each in emails if not _is_address(each)]:
+            raise forms.ValidationError(
+                gettext("Not an email address: %(addresses)s")
+                % {"addresses": ", ".join(each[:80] for each in wrong)}
+            )
+        return emails
+
+    def clean_people(self) -> int:
+        return self.cleaned_data["people"] or 1
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if cleaned.get("emails") and cleaned.get("people", 1) > 1:
+            self.add_error(
+                "people", gettext("An invitation by email address is for one person each.")
+            )
+        return cleaned
+
+
+_ADDRESSES_APART = re.compile(r"[,;\n\r]+")
+
+
+def _bare(text: str) -> str:
+    """The address in ``Name <address>``."""
+    inner = re.search(r"<([^<>]*)>\s*$", text)
+    return (inner[1] if inner else text).strip()
+
+
+def _is_address(text: str) -> bool:
+    try:
+        validate_email(text)
+    except forms.ValidationError:
+        return False
+    return len(text) <= EMAIL_LENGTH
 
 
 class RoleForm(forms.Form):
@@ -117,6 +185,31 @@ class ProfileForm(forms.Form):
         label=gettext_lazy("Your name"),
         help_text=gettext_lazy("Shown to your team with your messages."),
         widget=forms.TextInput(attrs={"autocomplete": "name"}),
+    )
+
+
+class TimeZoneForm(forms.Form):
+    time_zone = forms.ChoiceField(
+        label=gettext_lazy("Show times in"),
+        required=False,
+        help_text=gettext_lazy("Applies to all your devices."),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        names = ((name, name.replace("_", " ")) for name in zone_names())
+        self.fields["time_zone"].choices = [("", gettext("Same as the browser")), *names]
+
+    @classmethod
+    def of(cls, user: User) -> TimeZoneForm:
+        return cls(initial={"time_zone": user.time_zone})
+
+
+class SignOutForm(forms.Form):
+    with_tokens = forms.BooleanField(
+        label=gettext_lazy("Also revoke these access tokens"),
+        required=False,
+        help_text=gettext_lazy("Programs that use them lose access immediately."),
     )
 
 
@@ -145,6 +238,51 @@ class InvisibleForm(forms.Form):
     @classmethod
     def of(cls, user: User) -> InvisibleForm:
         return cls(initial={"is_invisible": user.is_invisible})
+
+
+class CodeWrapForm(forms.Form):
+    wraps_code = forms.BooleanField(label=gettext_lazy("Wrap long lines of code"), required=False)
+
+
+class ReadingForm(CodeWrapForm):
+    """How the person reads conversations, on all of their devices. Empty values are standard."""
+
+    width = forms.TypedChoiceField(
+        label=gettext_lazy("Width"),
+        choices=ReadingWidth.choices,
+        coerce=ReadingWidth,
+        empty_value=ReadingWidth.STANDARD,
+        required=False,
+        widget=forms.RadioSelect,
+    )
+    size = forms.TypedChoiceField(
+        label=gettext_lazy("Text size"),
+        choices=ReadingSize.choices,
+        coerce=ReadingSize,
+        empty_value=ReadingSize.STANDARD,
+        required=False,
+        widget=forms.RadioSelect,
+    )
+    density = forms.TypedChoiceField(
+        label=gettext_lazy("Density"),
+        choices=ReadingDensity.choices,
+        coerce=ReadingDensity,
+        empty_value=ReadingDensity.STANDARD,
+        required=False,
+        widget=forms.RadioSelect,
+    )
+    field_order = ("width", "size", "density", "wraps_code")
+
+    @classmethod
+    def of(cls, user: User) -> ReadingForm:
+        return cls(
+            initial={
+                "width": user.reading_width,
+                "size": user.reading_size,
+                "density": user.reading_density,
+                "wraps_code": user.wraps_code,
+            }
+        )
 
 
 class InstructionsForm(forms.Form):

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from allauth.mfa.models import Authenticator
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Model, QuerySet
@@ -21,9 +23,11 @@ from chat.core import encryption
 from chat.core.encryption import DecryptionError
 from chat.models import (
     AuditEvent,
+    IdentityProvider,
     KeyKind,
     KeyMark,
     OAuthClient,
+    ProviderSignIn,
     ToolAccount,
     ToolCall,
     ToolRequest,
@@ -43,8 +47,13 @@ SEALED_COLUMNS: Mapping[type[Model], Sequence[str]] = {
     OAuthClient: ("sealed_secret",),
     ToolAccount: ("sealed_tokens",),
     ToolSignIn: ("sealed_verifier",),
+    IdentityProvider: ("sealed_secret",),
+    ProviderSignIn: ("sealed_verifier",),
     ToolCall: ("sealed_state", "sealed_task"),
 }
+
+# The members of allauth's JSON column that are stored secrets.
+FACTOR_MEMBERS = ("secret", "seed")
 
 MISSING_ENCRYPTION_KEY = gettext_lazy(
     "One of this installation’s encryption keys is missing. All processes need the same "
@@ -115,6 +124,7 @@ def rotate_keys() -> KeyState:
         for row in _sealed_rows(model, columns).only(*columns).order_by("pk"):
             for column in columns:
                 _reseal(row, column)
+    _reseal_factors()
     state = key_state()
     with transaction.atomic():
         _take_turns()
@@ -191,6 +201,11 @@ def _all_sealed() -> list[str]:
         for row in _sealed_rows(model, columns).values_list(*columns)
         for sealed in row
         if sealed
+    ] + [
+        data[member]
+        for data in Authenticator.objects.values_list("data", flat=True)
+        for member in FACTOR_MEMBERS
+        if data.get(member)
     ]
 
 
@@ -200,6 +215,19 @@ def _can_read(sealed: str) -> bool:
     except DecryptionError:
         return False
     return True
+
+
+def _reseal_factors() -> None:
+    """One at a time and locked, because a code that is used meanwhile changes the same column."""
+    for key in Authenticator.objects.order_by("pk").values_list("pk", flat=True):
+        with transaction.atomic():
+            row = Authenticator.objects.select_for_update().filter(pk=key).first()
+            for member in FACTOR_MEMBERS if row else ():
+                with suppress(DecryptionError):
+                    if row.data.get(member):
+                        row.data[member] = encryption.reencrypt(row.data[member])
+            if row:
+                row.save(update_fields=["data"])
 
 
 def _reseal(row: Model, column: str) -> None:

@@ -33,7 +33,10 @@ ROLES = {
 }
 ICONS = {
     "conversation": "message-square",
+    "feedback": "thumbs-up",
     "group": "users",
+    "identity": "key",
+    "identity_provider": "key",
     "import": "upload",
     "installation": "flag",
     "invitation": "mail",
@@ -42,6 +45,7 @@ ICONS = {
     "preset": "sliders-horizontal",
     "project": "folder",
     "question": "wrench",
+    "second_factor": "shield-check",
     "team": "users",
     "token": "key",
     "tool": "wrench",
@@ -54,7 +58,7 @@ ICONS = {
 # Values that have no name of their own stand in quotation marks.
 _DETAILS = (
     *("email", "token", "tool", "words", "count", "project", "team", "file", "reason"),
-    *("model", "server", "group", "name"),
+    *("model", "server", "group", "name", "provider"),
 )
 QUOTED = ("conversation", "words", "token", "reason")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
@@ -141,6 +145,8 @@ def _export_kind(event: AuditEvent, detail: Mapping[str, Any]) -> str:
 
 
 _KINDS = {
+    "feedback.exported": lambda event, detail: "team" if event.target else "",
+    "feedback.exported_with_conversations": lambda event, detail: "team" if event.target else "",
     "conversation.export": _export_kind,
     "conversation.search_by_administrator": lambda event, detail: (
         "reason" if detail.get("reason") else ""

@@ -63,6 +63,12 @@ _SENTENCES: Mapping[str, Promise] = {
     ),
     ChangeKind.QUEUED_SENT: gettext_lazy("%(actor)s sent the queued message of %(who)s"),
     ChangeKind.QUEUED_REMOVED: gettext_lazy("%(actor)s removed the queued message of %(who)s"),
+    ChangeKind.CONTEXT_CUT: gettext_lazy(
+        "%(actor)s left out the messages before “%(name)s”: the model no longer gets them"
+    ),
+    ChangeKind.CONTEXT_WHOLE: gettext_lazy(
+        "%(actor)s included all messages again: the model gets the whole conversation"
+    ),
 }
 _BY_ROLE: Mapping[tuple[str, str], Promise] = {
     (ChangeKind.SHARED, ConversationRole.READER): gettext_lazy("%(actor)s added %(who)s as reader"),

@@ -12,6 +12,7 @@ from django.utils.text import Truncator, format_lazy
 from django.utils.translation import gettext, gettext_lazy
 
 from chat.conversations.actions.messages import ModelChoice
+from chat.conversations.model_lists import MOST_RECENT, ModelLists
 from chat.conversations.parameter_groups import ParameterGroups, grouped
 from chat.dialects import DIALECTS
 from chat.dialects.base import Audio, Image
@@ -45,6 +46,12 @@ NO_CHOICE = gettext_lazy("Server default")
 # The first part of the value of an option that is a preset, and the name of their group.
 PRESET = "preset"
 PRESETS = gettext_lazy("Presets")
+DEFAULT_OF = {
+    "person": gettext_lazy("your default"),
+    "project": gettext_lazy("project default"),
+    "team": gettext_lazy("team default"),
+}
+NO_SUCH_SKILL = gettext_lazy("One of these skills no longer exists. Reload the page.")
 NO_SUCH_TOOL = gettext_lazy("One of these tools no longer exists. Reload the page.")
 
 
@@ -59,6 +66,28 @@ class ModelSelect(forms.Select):
     # Tokens that a model can read, by the value of its option, where the server says so.
     context_tokens: Callable[[], Mapping[str, int]] = staticmethod(dict)
     unavailable = ""
+    # The models that the page's script shows first; read only if the form is shown.
+    lists: Callable[[], ModelLists] | None = None
+
+    def get_context(self, name: str, value: Any, attrs: dict[str, Any] | None) -> dict[str, Any]:
+        context = super().get_context(name, value, attrs)
+        if self.lists is not None:
+            context["widget"]["attrs"] |= self._listed(self.lists())
+        return context
+
+    def _listed(self, lists: ModelLists) -> dict[str, str]:
+        """The lists without models that can't be chosen at present, a line for each."""
+        known = {
+            choice_value(upstream, entry["id"])
+            for upstream in self.upstreams.values()
+            for entry in upstream.chat_models
+        }
+        return {
+            "data-favorites": "\n".join(each for each in lists.favorites if each in known),
+            "data-recent": "\n".join(
+                [each for each in lists.recent if each in known][:MOST_RECENT]
+            ),
+        }
 
     def create_option(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         option = super().create_option(*args, **kwargs)
@@ -96,6 +125,12 @@ class ToolsField(forms.ModelMultipleChoiceField):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(to_field_name="public_id", **kwargs)
+
+
+class SkillsField(ToolsField):
+    """Skills, by their ids."""
+
+    default_error_messages = dict.fromkeys(ToolsField.default_error_messages, NO_SUCH_SKILL)
 
 
 class ChoiceForm(Sentences):
@@ -140,8 +175,10 @@ class ChoiceForm(Sentences):
         remembered: Conversation | None = None,
         chosen: Upstream | None = None,
         presets: Iterable[PresetVersion] | None = None,
+        lists: Callable[[], ModelLists] | None = None,
     ) -> None:
-        """``presets`` are offered above the models. They are queried only if the form is shown."""
+        """``presets`` are offered above the models, and those of ``lists`` come first. Both are queried only if the form
+        is shown."""
         super().__init__(data, prefix=None)
         self.presets = () if presets is None else presets
         self.upstreams = [upstream for upstream in upstreams if upstream.dialect in DIALECTS]
@@ -156,6 +193,7 @@ class ChoiceForm(Sentences):
         select.choices = self._groups
         select.upstreams = {each.public_id.hex: each for each in self.upstreams}
         select.hints = cache(self._hints)
+        select.lists = lists
         select.context_tokens = cache(self._context_tokens)
         if self.unavailable and remembered:
             select.unavailable = choice_value(remembered.upstream, remembered.model)
@@ -175,9 +213,11 @@ class ChoiceForm(Sentences):
         kept = self.remembered
         if kept is None or kept.upstream is None:
             return ""
-        if kept.upstream not in self.upstreams:
+        # The form's own object knows what the team may use of it.
+        offered = next((each for each in self.upstreams if each == kept.upstream), None)
+        if offered is None:
             return kept.upstream.name
-        return kept.model if kept.upstream.is_off(kept.model) else ""
+        return kept.model if offered.is_off(kept.model) else ""
 
     def _offered_upstream(self) -> Upstream | None:
         """The server that the form shows as chosen."""
@@ -222,7 +262,7 @@ class ChoiceForm(Sentences):
 
     def _hints(self) -> dict[str, str]:
         """The hints beside the labels of options, by their values."""
-        return {preset_value(each): each.model for each in self.presets} | {
+        return {preset_value(each): _preset_hint(each) for each in self.presets} | {
             choice_value(upstream, entry["id"]): facts
             for upstream in self.upstreams
             for entry in upstream.chat_models
@@ -340,6 +380,12 @@ def field_name(dialect: str, parameter: str) -> str:
 def preset_value(version: PresetVersion) -> str:
     """The value of the option that chooses a preset."""
     return f"{PRESET}:{version.preset.public_id}"
+
+
+def _preset_hint(version: PresetVersion) -> str:
+    """The model of a preset, and whose default it is (`access.with_defaults`)."""
+    words = DEFAULT_OF.get(getattr(version, "default_of", ""))
+    return f"{version.model}, {words}" if words else version.model
 
 
 def _default_of(upstream: Upstream, parameter: Parameter) -> str:

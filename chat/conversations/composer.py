@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from django.utils.translation import gettext
 from chat import access
 from chat.conversations.choice_form import ChoiceForm
 from chat.conversations.forms import SendForm
+from chat.conversations.model_lists import model_lists
 from chat.conversations.preset_choice import PresetInUse, preset_in_use, without_scripts
 from chat.core.prepared import Prepared
 from chat.dialects import DIALECTS
@@ -26,6 +27,7 @@ from chat.models import (
     PresetVersion,
     Project,
     Role,
+    Skill,
     StoredFile,
     Team,
     Tool,
@@ -58,10 +60,24 @@ class ToolLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SkillLine:
+    """A skill in the menu of tools. ``place``: with whom it is shared."""
+
+    skill: Skill
+    description: str
+    is_on: bool
+
+    @property
+    def place(self) -> str:
+        return str(self.skill.team or self.skill.project or gettext("Only me"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolChoice:
     lines: Sequence[ToolLine]
     # The offered servers; read only if the tools are shown.
     upstreams: Iterable[Upstream] = field(repr=False)
+    skills: Sequence[SkillLine] = ()
 
     @property
     def without_tools(self) -> list[tuple[str, str]]:
@@ -71,20 +87,26 @@ class ToolChoice:
 
     @property
     def names_reader(self) -> bool:
-        """True if it shows decisions of one person: about calls with their account."""
-        return any(line.tool.is_personal for line in self.lines)
+        """True if it shows what is one person's: decisions about calls with their account, or their own skills."""
+        own_skills = any(line.skill.owner_id for line in self.skills)
+        return own_skills or any(line.tool.is_personal for line in self.lines)
 
     @property
     def count(self) -> int:
-        return sum(line.is_on for line in self.lines)
+        return sum(line.is_on for line in (*self.lines, *self.skills))
 
     @property
     def mark(self) -> str:
-        """A hash of what is shown of the tools, to detect changes; empty without tools."""
-        shown = "\n".join(
+        """A hash of what is shown of the tools and skills, to detect changes; empty without any."""
+        tools = (
             f"{line.tool.public_id} {line.is_on} {line.tool.name} {line.how} {line.tool.description}"
             for line in self.lines
         )
+        skills = (
+            f"{line.skill.public_id} {line.is_on} {line.skill.name} {line.description}"
+            for line in self.skills
+        )
+        shown = "\n".join((*tools, *skills))
         return f"{zlib.crc32(shown.encode()):08x}" if shown else ""
 
 
@@ -133,7 +155,28 @@ def tools_of(user: User, conversation: Conversation, upstreams: Iterable[Upstrea
             if tool.may_be_on or tool.is_on
         ],
         upstreams=upstreams,
+        skills=_skills_of(user, conversation),
     )
+
+
+def _skills_of(user: User, conversation: Conversation) -> list[SkillLine]:
+    """The skills that the person could switch on, and those that are on and that they may use: nobody is told of others."""
+    context = conversation.context
+    if context is not None and not (context.has_skills or context.offers_skills):
+        return []
+    skills = access.skills_in(user, conversation.project_id, [conversation.team], conversation)
+    return _skill_lines(skills, set(conversation.skills.values_list("pk", flat=True)))
+
+
+def _skill_lines(skills: QuerySet[Skill], on: Collection[int]) -> list[SkillLine]:
+    return [
+        SkillLine(
+            skill=version.skill,
+            description=version.description,
+            is_on=version.skill_id in on,
+        )
+        for version in access.newest_skill_versions(skills)
+    ]
 
 
 def tools_for(
@@ -168,6 +211,10 @@ def tools_for(
             if tool.may_be_on
         ],
         upstreams=upstreams,
+        skills=_skill_lines(
+            access.skills_in(user, project.pk if project else None, teams),
+            {skill.pk for skill in preset.skills} if preset else (),
+        ),
     )
 
 
@@ -181,10 +228,17 @@ def composer_context(
     """``tail``: the message below which the next one goes. ``tools_mark``: that of the page, whose tools are not
     read again."""
     # Both are lazy: patches of a page that already has its composer need neither.
-    upstreams: Any = SimpleLazyObject(partial(access.usable_upstreams, user))
-    presets: Any = SimpleLazyObject(partial(presets_offered, user, conversation))
+    upstreams: Any = SimpleLazyObject(partial(access.usable_upstreams, user, [conversation.team]))
+    presets: Any = SimpleLazyObject(
+        partial(presets_offered, user, conversation.project_id, [conversation.team])
+    )
     form: Any = SimpleLazyObject(
-        lambda: SendForm(upstreams=upstreams, remembered=conversation, presets=presets)
+        lambda: SendForm(
+            upstreams=upstreams,
+            remembered=conversation,
+            presets=presets,
+            lists=partial(model_lists, user),
+        )
     )
     return {
         "form": form,
@@ -201,10 +255,12 @@ def composer_context(
     }
 
 
-def presets_offered(user: User, conversation: Conversation) -> list[PresetVersion]:
-    """The presets that may be chosen in a conversation."""
-    fitting = access.presets_in(user, conversation.project_id, [conversation.team])
-    return list(access.newest_versions(fitting))
+def presets_offered(
+    user: User, project_pk: int | None, teams: Iterable[Team]
+) -> list[PresetVersion]:
+    """The presets that may be chosen in a place, with whose default each is."""
+    fitting = access.newest_versions(access.presets_in(user, project_pk, teams))
+    return list(access.with_defaults(fitting, user, project_pk, teams))
 
 
 def shown_preset(user: User, conversation: Conversation, form: ChoiceForm) -> PresetInUse | None:
@@ -230,7 +286,7 @@ def remembered_choice(
     user: User, conversation: Conversation, data: Mapping[str, Any]
 ) -> ChoiceForm:
     """The choice of the posted form, else the last choice in the conversation."""
-    upstreams = access.usable_upstreams(user)
+    upstreams = list(access.usable_upstreams(user, [conversation.team]))
     data = without_scripts(user, data, [conversation.team])
     if data.get("choice"):
         return ChoiceForm(data, upstreams=upstreams)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -13,13 +13,16 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
 from chat.conversations.actions.messages import TEXT_LIMIT
-from chat.conversations.choice_form import ChoiceForm, ToolsField
+from chat.conversations.choice_form import SkillsField, ToolsField
+from chat.conversations.compared_form import ComparedForm
+from chat.conversations.model_lists import ModelLists
 from chat.core.text import as_uuid
 from chat.files.actions import ChosenUnsent
 from chat.models import (
     Conversation,
     PresetVersion,
     Project,
+    Skill,
     Team,
     Tool,
     Upstream,
@@ -68,7 +71,7 @@ class FilesField(forms.Field):
         return list(dict.fromkeys(each for each in ids if each is not None))
 
 
-class SendForm(ChoiceForm, WordsForm):
+class SendForm(ComparedForm, WordsForm):
     """A message in a conversation, below the answer ``parent``, with files of its author's draft."""
 
     parent = forms.UUIDField(required=False)
@@ -81,8 +84,11 @@ class SendForm(ChoiceForm, WordsForm):
         upstreams: Iterable[Upstream],
         remembered: Conversation | None = None,
         presets: Iterable[PresetVersion] = (),
+        lists: Callable[[], ModelLists] | None = None,
     ) -> None:
-        super().__init__(data, upstreams=upstreams, remembered=remembered, presets=presets)
+        super().__init__(
+            data, upstreams=upstreams, remembered=remembered, presets=presets, lists=lists
+        )
 
     def files_at(self, place: str) -> list[ChosenUnsent]:
         """The files of a valid form, which was written at this place."""
@@ -121,6 +127,7 @@ class StartForm(SendForm):
         required=False,
     )
     tools = ToolsField(queryset=Tool.objects.none(), required=False)
+    skills = SkillsField(queryset=Skill.objects.none(), required=False)
 
     def __init__(
         self,
@@ -132,8 +139,14 @@ class StartForm(SendForm):
         remembered: Conversation | None = None,
         project: Project | None = None,
         presets: Iterable[PresetVersion] = (),
+        lists: Callable[[], ModelLists] | None = None,
+        skills: QuerySet[Skill] | None = None,
     ) -> None:
-        super().__init__(data, upstreams=upstreams, remembered=remembered, presets=presets)
+        super().__init__(
+            data, upstreams=upstreams, remembered=remembered, presets=presets, lists=lists
+        )
+        if skills is not None:
+            self.fields["skills"].queryset = skills
         self.fields["team"].queryset = teams
         self.fields["tools"].queryset = Tool.objects.filter(team__in=teams)
         if project is not None:
@@ -148,10 +161,15 @@ class TitleForm(forms.Form):
 
 
 class SwitchForm(Sentences):
-    """The team's tools that the conversation uses from the next message on."""
+    """The team's tools and the skills that the conversation uses from the next message on. ``shown_skills``: those that the
+    page has; others stay as they are."""
 
     tools = ToolsField(queryset=Tool.objects.none(), required=False)
+    skills = SkillsField(queryset=Skill.objects.none(), required=False)
+    shown_skills = SkillsField(queryset=Skill.objects.none(), required=False)
 
-    def __init__(self, data: Any, *, tools: QuerySet[Tool]) -> None:
+    def __init__(self, data: Any, *, tools: QuerySet[Tool], skills: QuerySet[Skill]) -> None:
         super().__init__(data)
         self.fields["tools"].queryset = tools
+        for name in ("skills", "shown_skills"):
+            self.fields[name].queryset = skills

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -16,10 +16,12 @@ from django.utils.translation import gettext_lazy
 from chat import access
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import Parent
+from chat.conversations.compared_strip import compared_strip
 from chat.conversations.composer import composer_context
+from chat.conversations.context_start import used_context
 from chat.conversations.listing import listing_context
 from chat.conversations.page_diff import ChangedTurn, PageDifference, changed_turns, difference
-from chat.conversations.page_parts import PageAmendment
+from chat.conversations.page_parts import PageAmendment, PageCard
 from chat.conversations.page_state import PageState, page_state_of
 from chat.conversations.paths import Path, read_path
 from chat.conversations.project_lines import folds_of
@@ -27,6 +29,7 @@ from chat.conversations.starters import demo_starters, has_own_beside_demos
 from chat.conversations.transcript import (
     Turn,
     WaitsFor,
+    compared_runs,
     last_page,
     last_run,
     maker_of,
@@ -96,13 +99,20 @@ def room_page(
     shown = last_page(path, since)
     turns = read_turns(path, shown)
     if amend is not None:
-        amend.put_into(card for turn in turns for run in turn.runs for card in run.asked)
+        amend.put_into(cards_in(turns))
     last = last_run(path, turns)
-    context = _room_context(request.user, conversation, turns, last=last, tail=path.tail) | {
+    room = _room_context(
+        *(request.user, conversation, turns),
+        last=last,
+        tail=path.tail,
+        compared=compared_runs(path, columns_in(turns)),
+    )
+    context = room | {
         "turns": turns,
         "place": partial(_place_of, last),
         "earlier": shown.start,
         "new_from": _first_new(request.user, conversation, turns),
+        "used": used_context(path.places, path.context, last),
         "epoch": page_database_identity(),
         "draft": draft,
         "refusal": refusal,
@@ -165,7 +175,15 @@ def changes_context(
     appended = read_turns(path, range(change.start, len(path.places)))
     changed = changed_turns(path, change.changed, position, may_write=may_write)
     turns = [*appended, *(each.turn for each in changed)]
-    room = _room_context(user, path.conversation, turns, last=last_run(path, turns), tail=path.tail)
+    last = last_run(path, turns)
+    room = _room_context(
+        *(user, path.conversation, turns),
+        last=last,
+        tail=path.tail,
+        compared=compared_runs(path, columns_in(turns)),
+    )
+    if may_write and not (last and last.is_live):
+        room["used"] = used_context(path.places, path.context, last)
     return room | _patch_context(position, change, appended, changed)
 
 
@@ -325,15 +343,22 @@ def _room_context(
     last: Run | None,
     tail: Message | None,
     known: PageState | None = None,
+    compared: Sequence[Run] = (),
 ) -> dict[str, Any]:
     """The context of a page around its turns. ``last``: the newest run of the last answer, ``tail``.
-    ``known``: the state of a page whose heading and tools are as they were."""
+    ``known``: the state of a page whose heading and tools are as they were. ``compared``: as in `compared_runs`."""
     context = access.context_of(user, conversation)
     may_write = context.may_write
-    running = last if last and last.is_live else None
-    waits = None if running else waits_for(last)
-    waiting = last if waits else None
-    at_work = waiting if waits and not waits.people else running
+    side_by_side = compared_strip(tail, compared)
+    if side_by_side is not None:
+        last = compared[0]
+        at_work, waits, waiting = side_by_side.working, None, None
+        running = at_work
+    else:
+        running = last if last and last.is_live else None
+        waits = None if running else waits_for(last)
+        waiting = last if waits else None
+        at_work = waiting if waits and not waits.people else running
     return {
         "conversation": conversation,
         "may_write": may_write,
@@ -346,12 +371,14 @@ def _room_context(
         "named_project": SimpleLazyObject(partial(_project_named, user, conversation)),
         "head_mark": known.head if known else head_mark(conversation, context),
         "running": running,
-        "strip_mark": strip_mark(running, waiting, waits),
+        "side_by_side": side_by_side,
+        "strip_mark": side_by_side.mark if side_by_side else strip_mark(running, waiting, waits),
         "waiting": waiting,
         "waits": waits,
         "at_work": at_work,
         "strip_html": partial(_phase_of, running, turns),
-        "action_mark": action_mark(at_work),
+        # With columns it offers no queue.
+        "action_mark": f"{'compared-' if side_by_side and at_work else ''}{action_mark(at_work)}",
         # It tells a browser that has lost the response to a message that it was sent.
         "sent_key": last.idempotency_key if last and last.requested_by_id == user.pk else None,
         **(
@@ -360,6 +387,19 @@ def _room_context(
             else {}
         ),
     }
+
+
+def cards_in(turns: Sequence[Turn]) -> Iterator[PageCard]:
+    """The cards below the runs of these turns, and of their columns."""
+    for turn in turns:
+        for each in turn.columns or (turn,):
+            for run in each.runs:
+                yield from run.asked
+
+
+def columns_in(turns: Sequence[Turn]) -> list[Turn]:
+    """The columns of a comparison among these turns, or in one of them."""
+    return [each for turn in turns for each in (turn.columns or (turn,)) if each.is_column]
 
 
 def project_shown(user: User, conversation: Conversation) -> Project | None:

@@ -34,11 +34,14 @@ def difference(path: Path, position: PageState | None, *, may_write: bool = True
     shown = _chain_to(path, position.tail)
     if first is None or not shown:
         return whole
-    kept = [index for index in map(path.index_of, shown) if index is not None]
-    start = max(kept, default=-1) + 1
+    gone = [hex_id for hex_id in shown if path.index_of(hex_id) is None]
+    if position.tail not in gone and position.compares != _is_compared(path, position.tail):
+        # The turn stays, but as columns or no longer as columns.
+        gone.append(position.tail)
+    kept = [path.index_of(hex_id) for hex_id in shown if hex_id not in gone]
+    start = max((index for index in kept if index is not None), default=-1) + 1
     if start <= first or len(path.places) - start > PAGE_TURNS:
         return whole
-    gone = [hex_id for hex_id in shown if path.index_of(hex_id) is None]
     # Below the last turn that stays there may be lines that were below those that go, or the other way.
     last = start - 1 if gone and path.has_lines else None
     return PageDifference(
@@ -53,6 +56,12 @@ def difference(path: Path, position: PageState | None, *, may_write: bool = True
     )
 
 
+def _is_compared(path: Path, hex_id: str) -> bool:
+    """Returns whether the page of this path ends with this turn, as columns."""
+    tail = path.tail
+    return path.undecided is not None and tail is not None and tail.public_id.hex == hex_id
+
+
 def _chain_to(path: Path, tail: str) -> list[str]:
     """The messages that a page with the last turn ``tail`` can show: that message and its ancestors."""
     message = next((m for m in path.messages.values() if m.public_id.hex == tail), None)
@@ -62,19 +71,24 @@ def _chain_to(path: Path, tail: str) -> list[str]:
 
 
 def _changed_turns(path: Path, indices: range, position: PageState, last: int | None) -> list[int]:
-    """Turns with a new sibling, with another version that was continued, or with a new line below,
-    answers that are live on the page but have ended, and the ``last`` one."""
+    """Turns with a new sibling, with another version that was continued, with a new line below, or with new
+    feedback, answers that are live on the page but have ended, and the ``last`` one."""
     newest = path.newest_sibling_revisions()
     places = path.places
-    return [
+    changed = [
         index
         for index in indices
         if newest[places[index].message.parent_id] > position.revision
         or path.has_newer_continuation(places[index].message, since=position.revision)
-        or places[index].message.public_id.hex in position.open
+        or not position.open.isdisjoint(path.answers_at(places[index].message))
         or index == last
         or path.has_line_since(places[index].message, position.revision)
+        or places[index].message.feedback_revision > position.revision
     ]
+    if path.context is not None and path.context.below in changed:
+        # With the line where the context starts now, the one of an earlier choice goes.
+        changed = sorted({*changed, *(path.context.former & set(indices))})
+    return changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +113,28 @@ def changed_turns(
 ) -> list[ChangedTurn]:
     known = position or PageState()
     turns = read_changed(path, indices, known_runs=known.runs)
-    return [_changed(turn, known, known.writes != may_write) for turn in turns]
+    has_other_rights = known.writes != may_write
+    changed: list[ChangedTurn] = []
+    for turn in turns:
+        if not turn.columns:
+            changed.append(_changed(turn, known, has_other_rights))
+            continue
+        changed += [
+            _changed(each, known, has_other_rights)
+            for each in turn.columns
+            if has_other_rights or _is_changed(path, each, known)
+        ]
+        # The lines below the columns.
+        changed.append(ChangedTurn(turn=turn))
+    return changed
+
+
+def _is_changed(path: Path, column: Turn, position: PageState) -> bool:
+    """Only columns with news are rendered again: somebody may be about to press a button of another."""
+    message = path.messages[column.message.pk]
+    has_more = not column.is_live or any(run.answer is not None for run in column.runs)
+    was_open = message.public_id.hex in position.open
+    return message.revision > position.revision or (was_open and has_more)
 
 
 def _changed(turn: Turn, position: PageState, has_other_rights: bool) -> ChangedTurn:

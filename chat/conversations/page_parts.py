@@ -1,8 +1,9 @@
-"""Extensions of the conversation page by other features: cards below a run, refused forms, and the queue of messages."""
+"""Extensions of the conversation page by other features: cards below a run, feedback on answers, refused forms, and the
+queue of messages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
@@ -66,6 +67,29 @@ def use_cards(read: CardReader) -> None:
 def cards_of(runs: Iterable[Run]) -> Mapping[int, Sequence[PageCard]]:
     """The cards below each of these runs, by the run's key, in their order."""
     return _read_cards(runs)
+
+
+# By the keys of answers, what templates show of the feedback on them.
+FeedbackReader = Callable[[Collection[int]], Mapping[int, object]]
+
+
+def _no_feedback(answers: Collection[int]) -> Mapping[int, object]:
+    return {}
+
+
+_read_feedback: FeedbackReader = _no_feedback
+
+
+def use_feedback(read: FeedbackReader) -> None:
+    """Sets who reads the feedback on answers. `chat.apps` calls it once."""
+    global _read_feedback
+    _read_feedback = read
+
+
+def feedback_on(messages: Iterable[Message]) -> Mapping[int, object]:
+    """The feedback on these messages, by their keys. No query if nobody has given any."""
+    rated = [message.pk for message in messages if message.feedback_revision]
+    return _read_feedback(rated) if rated else {}
 
 
 class Enqueue(Protocol):

@@ -19,7 +19,7 @@ class PageState:
     ``open`` are the answers of which more may come, ``strip``, ``action``, ``tools`` and
     ``head`` the marks of the phase strip, the composer's button, its tools and the heading,
     ``writes`` whether there is a composer. ``is_behind``: a line below a turn says that somebody has made
-    or continued another version. ``runs`` are the runs of the open answers and of the
+    or continued another version. ``compares``: the last turn has the columns of a comparison. ``runs`` are the runs of the open answers and of the
     last one, each with the number of its questions on the page; ``asks`` the open questions with
     their marks.
     """
@@ -35,6 +35,7 @@ class PageState:
     head: str = ""
     writes: bool = False
     is_behind: bool = False
+    compares: bool = False
     runs: dict[str, int] = field(default_factory=dict)
     asks: dict[str, str] = field(default_factory=dict)
     # The lines of the list beside it.
@@ -43,7 +44,7 @@ class PageState:
     @property
     def is_quiet(self) -> bool:
         """True if the page has a composer, no live or waiting answer, and no line that a message may remove."""
-        is_settled = not (self.open or self.strip or self.action or self.asks)
+        is_settled = not (self.open or self.strip or self.action or self.asks or self.compares)
         return self.writes and is_settled and not self.is_behind
 
 

@@ -22,7 +22,7 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 
 from chat import access
-from chat.conversations.page import changes_context
+from chat.conversations.page import cards_in, changes_context
 from chat.conversations.page_diff import difference
 from chat.conversations.page_state import PageState, read_page_state
 from chat.conversations.paths import read_path
@@ -192,8 +192,7 @@ def _names_answerers(context: Mapping[str, Any]) -> bool:
     """Returns whether it says of a question who is answering it, which that person is told in other words, or shows
     decisions of one person."""
     turns = [*context["appended"], *(each.turn for each in context["changed"])]
-    cards = (card for turn in turns for run in turn.runs for card in run.asked)
     is_for_one = getattr(context.get("tool_choice"), "names_reader", False)
     waits = context["waits"]
     is_for_one = is_for_one or (waits is not None and waits.person is not None)
-    return is_for_one or any(card.names_reader for card in cards)
+    return is_for_one or any(card.names_reader for card in cards_in(turns))

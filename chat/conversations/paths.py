@@ -6,12 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import OuterRef, Subquery
+from django.db.models import F, OuterRef, Subquery
 
 from chat.conversations.change_lines import ChangeLine, lines_below, placed_below
+from chat.conversations.comparisons import preferred_in, read_comparisons
+from chat.conversations.context_start import ContextOfPath, context_of_path
 from chat.core.prepared import Prepared
-from chat.models import AccessReason, BranchChoice, Conversation, Message, User
-from chat.models.tree import Place, newest_below, visible_path
+from chat.models import (
+    AccessReason,
+    BranchChoice,
+    Comparison,
+    Conversation,
+    Message,
+    User,
+)
+from chat.models.tree import Place, newest_below, newest_version, visible_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +48,10 @@ class Path:
     # Openings by administrators, and changes, by the key of the turn that they follow.
     openings: Mapping[int, Sequence[AccessReason]] = field(default_factory=dict)
     changes: Mapping[int, Sequence[ChangeLine]] = field(default_factory=dict)
+    # The part that the next answer is sent, where somebody chose that.
+    context: ContextOfPath | None = None
+    # The comparisons by the keys of their answers.
+    comparisons: Mapping[int, Comparison] = field(default_factory=dict)
     # Positions of the turns by the ids of their messages.
     _positions: dict[str, int] = field(default_factory=dict)
     _newest: dict[int, Message] = field(default_factory=dict)
@@ -56,7 +69,31 @@ class Path:
     def current_version(self, message: Message) -> Message:
         """The version of this turn that newcomers see: the one that was continued last."""
         siblings = [each for each in self.messages.values() if each.parent_id == message.parent_id]
-        return max(siblings, key=lambda each: self.newest_below(each).pk)
+        newest = {each.pk: self.newest_below(each) for each in siblings}
+        return self.messages[newest_version(newest, newest, preferred_in(self.comparisons))]
+
+    @property
+    def undecided(self) -> Comparison | None:
+        """The comparison at the end of the path, if nobody has chosen the answer to go on with."""
+        found = self.comparisons.get(self.tail.pk) if self.tail else None
+        return found if found is not None and found.chosen_id is None else None
+
+    def answers_of(self, comparison: Comparison) -> list[Message]:
+        """The answers of a comparison, in their order."""
+        return [self.messages[key] for key, each in self.comparisons.items() if each is comparison]
+
+    def answers_at(self, message: Message) -> set[str]:
+        """The ids of the messages that a turn shows: its own, or those of all columns of a comparison."""
+        shown = [message]
+        if self.undecided is not None and self.tail is not None and message.pk == self.tail.pk:
+            shown = self.answers_of(self.undecided)
+        return {each.public_id.hex for each in shown}
+
+    def is_passed_over(self, message: Message) -> bool:
+        """True for an answer of a comparison that nobody has chosen or continued, if another one was chosen."""
+        comparison = self.comparisons.get(message.pk)
+        is_other = comparison is not None and comparison.chosen_id not in (None, message.pk)
+        return is_other and self.newest_below(message).pk == message.pk
 
     def has_newer_continuation(self, message: Message, *, since: int) -> bool:
         """True if another version of a turn, of which the reader keeps an old one, got a message since this
@@ -83,7 +120,7 @@ class Path:
             return None
         # The lowest turn whose parent is on the path, where both branches part.
         version = on_path[each.parent_id]
-        if version.pk == each.pk or version.pk in self.choices:
+        if version.pk == each.pk or version.pk in self.choices or self.is_passed_over(each):
             return None
         return Overtaking(
             tail=tail,
@@ -107,13 +144,21 @@ class Path:
 _messages_of: Prepared[Any] = Prepared(
     lambda room, person: (
         Message.objects.filter(conversation=room)
-        .only("id", "public_id", "conversation_id", "parent_id", "role", "revision")
+        .only(
+            *("id", "public_id", "conversation_id", "parent_id", "role", "revision"),
+            "feedback_revision",
+        )
         .annotate(
             is_kept=Subquery(
                 BranchChoice.objects.filter(chosen=OuterRef("pk"), user=person).values("is_kept")[
                     :1
                 ]
-            )
+            ),
+            # As `chat.conversations.context_start` reads them.
+            start=F("context_start__pk"),
+            start_kind=F("context_start__kind"),
+            start_at=F("context_start__created_at"),
+            start_by=F("context_start__person__name"),
         )
     )
 )
@@ -122,8 +167,10 @@ _messages_of: Prepared[Any] = Prepared(
 def read_path(user: User, conversation: Conversation) -> Path:
     rows = _messages_of.all(room=conversation.pk, person=user.pk)
     choices = {row.pk: row.is_kept for row in rows if row.is_kept is not None}
-    places = visible_path(rows, {row.parent_id: row.pk for row in rows if row.pk in choices})
     context = conversation.context
+    comparisons = read_comparisons(conversation)
+    chosen = {row.parent_id: row.pk for row in rows if row.pk in choices}
+    places = visible_path(rows, chosen, preferred_in(comparisons))
     keys = [place.message.pk for place in places]
     was_opened = context is not None and context.was_opened
     was_changed = context is not None and context.was_changed
@@ -139,6 +186,8 @@ def read_path(user: User, conversation: Conversation) -> Path:
             if context is not None and was_changed
             else {}
         ),
+        context=context_of_path(places),
+        comparisons=comparisons,
     )
 
 

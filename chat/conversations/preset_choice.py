@@ -10,9 +10,10 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from django.db.models import QuerySet
 from django.forms.boundfield import BoundField
 from django.utils.text import get_text_list
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, ngettext, ngettext_lazy
 from msgspec import Struct
 
 from chat import access
@@ -28,7 +29,26 @@ from chat.conversations.choice_form import (
 from chat.core.text import as_uuid
 from chat.dialects import DIALECTS
 from chat.events import Json
-from chat.models import Conversation, PresetVersion, Project, Team, Tool, Upstream, User
+from chat.models import Conversation, PresetVersion, Project, Skill, Team, Tool, Upstream, User
+
+TOOL_PROBLEMS = (
+    ngettext_lazy("The tool %(names)s was deleted.", "The tools %(names)s were deleted.", "count"),
+    ngettext_lazy(
+        "The tool %(names)s is off, or you can’t use it here.",
+        "The tools %(names)s are off, or you can’t use them here.",
+        "count",
+    ),
+)
+SKILL_PROBLEMS = (
+    ngettext_lazy(
+        "The skill %(names)s was deleted.", "The skills %(names)s were deleted.", "count"
+    ),
+    ngettext_lazy(
+        "You can’t use the skill %(names)s here.",
+        "You can’t use the skills %(names)s here.",
+        "count",
+    ),
+)
 
 
 class ControlChoice(Struct, frozen=True, kw_only=True):
@@ -73,6 +93,7 @@ class PresetInUse:
     controls: Sequence[ShownControl]
     problems: Sequence[str]
     tools: Sequence[Tool]
+    skills: Sequence[Skill] = ()
 
     @property
     def option(self) -> str:
@@ -87,8 +108,9 @@ class PresetInUse:
 
 def can_be_used(version: PresetVersion, upstreams: Iterable[Upstream]) -> bool:
     """Returns whether its model can be chosen."""
-    server = version.upstream
-    return server is not None and server in upstreams and not server.is_off(version.model)
+    # One of these objects, which know what may be used of them.
+    server = next((each for each in upstreams if each == version.upstream), None)
+    return server is not None and not server.is_off(version.model)
 
 
 def as_conversation(
@@ -114,19 +136,22 @@ def preset_in_use(
         remembered=as_conversation(version, form.upstreams, instead=form.remembered),
     )
     tools, tool_problems = _tools_in(user, version, teams)
+    skills, skill_problems = _skills_in(user, version, teams)
     values = _values_of(own)
     shown = {
         "choice": values["choice"] if can_be_used(version, form.upstreams) else "",
         "fields": values,
-        "tools": [str(tool.public_id) for tool in tools],
+        # The ids of all that it switches on in the menu of tools.
+        "tools": [str(each.public_id) for each in (*tools, *skills)],
         "has_tools": bool(version.tools),
     }
     return PresetInUse(
         version=version,
         values=json.dumps(shown),
         controls=_controls_in(version, own, values),
-        problems=[*_model_problems(version, own), *tool_problems],
+        problems=[*_model_problems(version, own), *tool_problems, *skill_problems],
         tools=tools,
+        skills=skills,
     )
 
 
@@ -227,27 +252,45 @@ def _tools_in(
     """The tools that the person may turn on in conversations of these teams, and sentences about the others."""
     if not version.tools:
         return [], []
-    ids = [UUID(each["id"]) for each in version.tools]
-    there = set(Tool.objects.filter(public_id__in=ids).values_list("public_id", flat=True))
-    rows = Tool.objects.filter(public_id__in=ids, team__in=teams).select_related("server")
-    usable = [tool for tool in access.usable_tools(user, rows) if tool.may_be_on]
-    on = {tool.public_id for tool in usable}
-    lost = [each["name"] for each in version.tools if UUID(each["id"]) not in there]
-    barred = [each["name"] for each in version.tools if UUID(each["id"]) in there - on]
-    problems = []
-    if lost:
-        words = ngettext(
-            "The tool %(names)s was deleted.", "The tools %(names)s were deleted.", len(lost)
-        )
-        problems.append(words % {"names": _listed(lost)})
-    if barred:
-        words = ngettext(
-            "The tool %(names)s is off, or you can’t use it here.",
-            "The tools %(names)s are off, or you can’t use them here.",
-            len(barred),
-        )
-        problems.append(words % {"names": _listed(barred)})
-    return usable, problems
+    rows = Tool.objects.filter(public_id__in=_ids_of(version.tools), team__in=teams)
+    tools = access.usable_tools(user, rows.select_related("server"))
+    usable = [tool for tool in tools if tool.may_be_on]
+    return usable, _problems(version.tools, usable, Tool.objects.all(), *TOOL_PROBLEMS)
+
+
+def _skills_in(
+    user: User, version: PresetVersion, teams: Iterable[Team]
+) -> tuple[list[Skill], list[str]]:
+    """The skills that the person may use in conversations of these teams, and sentences about the others."""
+    if not version.skills:
+        return [], []
+    fitting = access.skills_in(user, version.preset.project_id, teams)
+    usable = fitting.filter(public_id__in=_ids_of(version.skills)).order_by("name", "pk")
+    return list(usable), _problems(version.skills, usable, Skill.objects.all(), *SKILL_PROBLEMS)
+
+
+def _ids_of(stored: Iterable[Mapping[str, str]]) -> list[UUID]:
+    return [UUID(each["id"]) for each in stored]
+
+
+def _problems(
+    stored: Sequence[Mapping[str, str]],
+    usable: Iterable[Tool | Skill],
+    rows: QuerySet[Any],
+    deleted: Any,
+    barred: Any,
+) -> list[str]:
+    """Sentences about those of a preset that are not ``usable``: ``deleted`` about those that are gone from ``rows``,
+    ``barred`` about the others."""
+    there = set(rows.filter(public_id__in=_ids_of(stored)).values_list("public_id", flat=True))
+    on = {each.public_id for each in usable}
+    found = (
+        (deleted, [each["name"] for each in stored if UUID(each["id"]) not in there]),
+        (barred, [each["name"] for each in stored if UUID(each["id"]) in there - on]),
+    )
+    return [
+        words % {"count": len(names), "names": _listed(names)} for words, names in found if names
+    ]
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -299,7 +342,7 @@ def without_scripts(user: User, data: Any, teams: Iterable[Team]) -> Any:
     version = starting_preset(user, asked, None, None) if as_uuid(asked) else None
     if version is None:
         return data
-    upstreams = list(access.usable_upstreams(user))
+    upstreams = list(access.usable_upstreams(user, teams))
     form = ChoiceForm(upstreams=upstreams, remembered=as_conversation(version, upstreams))
     chosen = data.copy()
     for name in [name for name in chosen if "-" in name]:
@@ -309,6 +352,8 @@ def without_scripts(user: User, data: Any, teams: Iterable[Team]) -> Any:
         # Refused with the sentence about servers that are gone.
         chosen["choice"] = data["choice"]
     tools, _ = _tools_in(user, version, teams)
+    skills, _ = _skills_in(user, version, teams)
     chosen.setlist("tools", [str(tool.public_id) for tool in tools])
+    chosen.setlist("skills", [str(skill.public_id) for skill in skills])
     chosen["preset"] = version.key
     return chosen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -11,7 +11,9 @@ from uuid import UUID, uuid4
 from django.utils.translation import gettext
 
 from chat.conversations.change_lines import MOST_SINGLE, ChangeLine
-from chat.conversations.page_parts import PageCard, cards_of
+from chat.conversations.context_start import ContextOfPath
+from chat.conversations.measures import Measures, measure
+from chat.conversations.page_parts import PageCard, cards_of, feedback_on
 from chat.conversations.paths import Path
 from chat.core.prepared import Prepared
 from chat.live.snapshot import RenderedAnswer, render_answers
@@ -20,6 +22,7 @@ from chat.models import (
     UNSETTLED_STATUSES,
     AccessReason,
     CallStatus,
+    Comparison,
     Message,
     Role,
     Run,
@@ -29,7 +32,7 @@ from chat.models import (
 from chat.models.conversation import name_of
 from chat.models.imports import name_imported
 from chat.models.run import model_label
-from chat.models.tree import Place
+from chat.models.tree import Place, path_to
 from chat.rendering.components import name_of as name_in_line
 from chat.rendering.tool_calls import NAMED_TOOLS
 from chat.runs.outcomes import SERVER_IS_GONE, TOO_MANY_PAUSES
@@ -41,6 +44,9 @@ PAGE_TURNS = 20
 MOST_TURNS = 100
 TURNS_ABOVE = 2
 FAILED_STATUSES = (RunStatus.FAILED, RunStatus.CUT, RunStatus.INTERRUPTED)
+_TONES = {RunStatus.COMPLETED: "good", RunStatus.WAITING: "wait"} | dict.fromkeys(
+    FAILED_STATUSES, "bad"
+)
 PAUSES = (TOO_MANY_PAUSES, SERVER_IS_GONE)
 
 
@@ -134,10 +140,47 @@ class Turn:
     changes: Sequence[ChangeLine] = ()
     # The maker of a version that isn't the first.
     maker: Maker | None = None
+    # The comparison that the answer belongs to. Until somebody chooses, its answers stand side by side in ``columns``,
+    # each a turn of its own with ``is_column``.
+    comparison: Comparison | None = None
+    columns: Sequence[Turn] = ()
+    is_column: bool = False
+    # The line about feedback on an answer, if anybody gave any.
+    feedback: object = None
+    # Below it begins what the next answer is sent.
+    context: ContextOfPath | None = None
 
     @property
     def is_person(self) -> bool:
         return self.message.role == Role.USER
+
+    @property
+    def actions_template(self) -> str:
+        """The template of the footer."""
+        if self.columns:
+            return "compare/_lines.html"
+        return f"{'compare/_column' if self.is_column else 'conversations/_turn'}_actions.html"
+
+    @property
+    def footer_id(self) -> str:
+        return f"{'l' if self.columns else 'a'}{self.message.public_id.hex}"
+
+    @property
+    def choice_value(self) -> str:
+        """The option of the model picker with the model of the answer; empty without its server."""
+        run = self.last.run if self.last else None
+        if run is None or run.upstream is None:
+            return ""
+        return f"{run.upstream.public_id.hex}:{run.model}"
+
+    @property
+    def tone(self) -> str:
+        """The tone of the badge with its state."""
+        return _TONES.get(self.state, "")
+
+    @property
+    def measures(self) -> Measures:
+        return measure([shown.run for shown in self.runs])
 
     @property
     def has_many_changes(self) -> bool:
@@ -179,6 +222,15 @@ class Turn:
         return self.last is not None and self.last.run.status in FAILED_STATUSES
 
     @property
+    def is_too_long(self) -> bool:
+        """True if the answer failed because the conversation is too long for the model."""
+        return (
+            self.has_failed
+            and self.last is not None
+            and self.last.run.error_kind == "context_length"
+        )
+
+    @property
     def is_open(self) -> bool:
         """True if the answer may still grow: it is live or waits for a person."""
         return self.is_live or (self.last is not None and self.last.may_go_on)
@@ -197,12 +249,7 @@ def read_turns(path: Path, indices: Sequence[int]) -> list[Turn]:
     """The turns at these positions of the path, with texts, authors, runs and rendered answers."""
     if not indices:
         return []
-    places = [path.places[index] for index in indices]
-    full = (
-        Message.objects.filter(pk__in=[place.message.pk for place in places])
-        .select_related("author")
-        .in_bulk()
-    )
+    full = Message.objects.filter(pk__in=_keys_at(path, indices)).select_related("author").in_bulk()
     answers = [message.pk for message in full.values() if message.role == Role.ASSISTANT]
     runs = list(
         Run.objects.filter(message_id__in=answers)
@@ -214,6 +261,14 @@ def read_turns(path: Path, indices: Sequence[int]) -> list[Turn]:
     return _turns(path, indices, full, _shown(runs, render_answers(runs)))
 
 
+def _keys_at(path: Path, indices: Sequence[int]) -> list[int]:
+    """The messages of the turns at these positions, with all columns of a comparison."""
+    keys = [path.places[index].message.pk for index in indices]
+    if path.undecided is None or path.tail is None or path.tail.pk not in keys:
+        return keys
+    return [*keys[:-1], *(each.pk for each in path.answers_of(path.undecided))]
+
+
 def _turns(
     path: Path,
     indices: Sequence[int],
@@ -223,7 +278,14 @@ def _turns(
     """The turns at these positions whose message is in ``messages``, with the runs of each."""
     places = [path.places[index] for index in indices]
     newer = _newer(path, places)
-    makers = _makers([place.message for place in places if place.number > 1])
+    makers = _makers(
+        [
+            place.message
+            for place in places
+            if place.number > 1 and place.message.pk not in path.comparisons
+        ]
+    )
+    feedback = feedback_on(place.message for place in places)
     return [
         Turn(
             message=messages[place.message.pk],
@@ -234,9 +296,72 @@ def _turns(
             openings=path.openings.get(place.message.pk, ()),
             changes=path.changes.get(place.message.pk, ()),
             maker=makers.get(place.message.pk),
+            comparison=path.comparisons.get(place.message.pk),
+            columns=_columns(path, place, index + 1, messages, shown),
+            feedback=feedback.get(place.message.pk),
+            context=path.context if path.context and path.context.below == index else None,
         )
         for index, place in zip(indices, places, strict=True)
         if place.message.pk in messages
+    ]
+
+
+def read_compared(path: Path, comparison: Comparison) -> tuple[Turn, Turn]:
+    """A message and its compared answers in columns, whether or not somebody has chosen one."""
+    answers = [key for key, each in path.comparisons.items() if each.pk == comparison.pk]
+    full = Message.objects.select_related("author").in_bulk([comparison.question_id, *answers])
+    runs = list(
+        Run.objects.filter(message__in=answers)
+        .select_related("upstream")
+        .defer("result")
+        .order_by("message_id", "position")
+    )
+    name_imported(path.conversation.pk, messages=full.values(), runs=runs)
+    shown = _shown(runs, render_answers(runs))
+    number = len(path_to(path.messages[comparison.question_id], path.messages))
+    columns = [
+        Turn(
+            message=full[key],
+            place=_only(full[key]),
+            number=number + 1,
+            runs=tuple(shown.get(key, ())),
+            comparison=comparison,
+            is_column=True,
+        )
+        for key in answers
+    ]
+    question = full[comparison.question_id]
+    return (
+        Turn(message=question, place=_only(question), number=number),
+        replace(columns[0], is_column=False, columns=columns),
+    )
+
+
+def _only(message: Message) -> Place:
+    return Place(message=message, number=1, count=1, previous=None, next=None)
+
+
+def _columns(
+    path: Path,
+    place: Place,
+    number: int,
+    messages: Mapping[int, Message],
+    shown: Mapping[int, Sequence[ShownRun]],
+) -> Sequence[Turn]:
+    comparison = path.undecided
+    if comparison is None or path.tail is None or place.message.pk != path.tail.pk:
+        return ()
+    return [
+        Turn(
+            message=messages[each.pk],
+            place=place,
+            number=number,
+            runs=tuple(shown.get(each.pk, ())),
+            comparison=comparison,
+            is_column=True,
+        )
+        for each in path.answers_of(comparison)
+        if each.pk in messages
     ]
 
 
@@ -255,11 +380,7 @@ def turns_below(run: Run, number: int) -> list[Turn]:
     reading the path."""
     words, answer = run.message.parent, run.message
     assert words is not None
-    places = [
-        Place(message=message, number=1, count=1, previous=None, next=None)
-        for message in (words, answer)
-    ]
-    return _new_turns(run, places, number + 1)
+    return _new_turns(run, [_only(words), _only(answer)], number + 1)
 
 
 def _new_turns(run: Run, places: Sequence[Place], number: int) -> list[Turn]:
@@ -280,8 +401,8 @@ def read_changed(path: Path, indices: Sequence[int], *, known_runs: Collection[s
     """Turns that the page shows already: without their texts, and of their runs only the answers
     of those are rendered that follow ``known_runs``, which it shows. None of a turn of which it
     does not say which it shows."""
-    places = [path.places[index] for index in indices]
-    answers = [place.message.pk for place in places if place.message.role == Role.ASSISTANT]
+    keys = _keys_at(path, indices)
+    answers = [key for key in keys if path.messages[key].role == Role.ASSISTANT]
     runs = _runs_of(answers)
     name_imported(path.conversation.pk, runs=runs)
     shown = _shown(runs, render_answers(_later(runs, known_runs)))
@@ -410,6 +531,19 @@ def last_run(path: Path, turns: Iterable[Turn] = ()) -> Run | None:
         if turn.message.pk == path.tail.pk and turn.last is not None:
             return turn.last.run
     return Run.objects.filter(message=path.tail).defer("result").order_by("-position").first()
+
+
+def compared_runs(path: Path, turns: Iterable[Turn] = ()) -> list[Run]:
+    """The newest runs of the answers that stand side by side at the end of the path, in their order; empty if it ends
+    with an ordinary answer."""
+    if path.undecided is None:
+        return []
+    known = {turn.message.pk: turn.last.run for turn in turns if turn.is_column and turn.last}
+    keys = [each.pk for each in path.answers_of(path.undecided)]
+    if not all(key in known for key in keys):
+        rows = Run.objects.filter(message__in=keys).defer("result").order_by("position")
+        known = {run.message_id: run for run in rows}
+    return [known[key] for key in keys if key in known]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

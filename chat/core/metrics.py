@@ -350,7 +350,7 @@ OUTGOING_BYTES = Reading(
 )
 SIGN_INS = Counter(
     "tributary_sign_ins_total",
-    "Password sign-in attempts, by result: accepted, refused, limited.",
+    "Sign-in attempts, with passwords and at providers, by result: accepted, refused, limited.",
     ["result"],
     registry=REGISTRY,
 )

@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import count
 from typing import Any, Generic, Self, TypeVar
 from uuid import UUID
 
@@ -106,7 +107,7 @@ class _Text:
         before: Sequence[object] = (),
     ) -> CursorWrapper:
         """``before`` are values that come before those of the query."""
-        cursor = _cursor(database)
+        cursor = _cursor(database, self.text)
         parameters = [
             *(_one_value(value, database) for value in before),
             *(
@@ -269,7 +270,7 @@ def insert(one: M) -> M:
     known = _inserts.get((database.vendor, model)) or _made_insert(model, database)
     text, fields = known
     values = [field.get_db_prep_save(field.pre_save(one, add=True), database) for field in fields]
-    with _cursor(database) as cursor:
+    with _cursor(database, text) as cursor:
         cursor.execute(text, values)
         (one.pk,) = cursor.fetchone()
     one._state.adding = False
@@ -281,7 +282,7 @@ def fetch(text: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
     """The rows of a statement in plain SQL, for what the ORM cannot express. The text must never
     change. A list is passed as an array."""
     database = _database()
-    with _cursor(database) as cursor:
+    with _cursor(database, text) as cursor:
         cursor.execute(text, [_one_value(value, database) for value in values])
         return cursor.fetchall() if cursor.description else []
 
@@ -353,6 +354,25 @@ class _ServerCursor(psycopg.Cursor[Any]):
         return super().execute(query, params, **{"prepare": True, **options})
 
 
+class _NumberedCursor(psycopg.RawCursor[Any]):
+    """Sends values beside the text, too, where psycopg may choose their form. It knows how a text reads with numbers in
+    place of the marks; psycopg finds that out each time for texts of more than 4 KB."""
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
+        known = _texts_in_postgres.get(query)
+        if known is None:
+            known = _texts_in_postgres[query] = _numbered(query)
+        return super().execute(known, params, **{"prepare": True, **options})
+
+
+def _numbered(text: str) -> bytes:
+    numbers = count(1)
+    return _PLACE.sub(lambda found: f"${next(numbers)}" if found[0] == "%s" else "%", text).encode()
+
+
+_texts_in_postgres: dict[str, bytes] = {}
+
+
 class _SQLiteCursor(SQLiteCursorWrapper):
     """Knows how the text of a statement reads in SQLite. Django's own cursor converts it each time."""
 
@@ -372,10 +392,12 @@ def _database() -> BaseDatabaseWrapper:
     return connections[DEFAULT_DB_ALIAS]
 
 
-def _cursor(database: BaseDatabaseWrapper) -> CursorWrapper:
+def _cursor(database: BaseDatabaseWrapper, text: str) -> CursorWrapper:
+    """A cursor for a statement with this text."""
     database.ensure_connection()
     if database.vendor == "sqlite":
         return database._prepare_cursor(database.connection.cursor(factory=_SQLiteCursor))
     if database.vendor == "postgresql" and settings.DATABASE_PREPARED:
-        return database._prepare_cursor(_ServerCursor(database.connection))
+        kind = _ServerCursor if "%b" in text else _NumberedCursor
+        return database._prepare_cursor(kind(database.connection))
     return database.cursor()

@@ -6,10 +6,10 @@ from django.core.cache import cache
 from django.utils import timezone
 
 
-def is_within_limit(what: str, person_pk: int, most: int) -> bool:
-    """Counts one more of ``what`` for this person in the current minute. Returns whether that is at
+def is_within_limit(what: str, person_pk: int, most: int, count: int = 1) -> bool:
+    """Counts ``count`` more of ``what`` for this person in the current minute. Returns whether that is at
     most so many."""
     minute = int(timezone.now().timestamp()) // 60
     key = f"{what}:{person_pk}:{minute}"
     cache.add(key, 0, timeout=120)
-    return cache.incr(key) <= most
+    return cache.incr(key, count) <= most

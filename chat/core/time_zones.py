@@ -17,3 +17,19 @@ def _names() -> frozenset[str]:
 def zone_named(name: str) -> zoneinfo.ZoneInfo | None:
     """``None`` for a name that is not known: times are then those of the installation."""
     return zoneinfo.ZoneInfo(name) if name in _names() else None
+
+
+@cache
+def zone_names() -> tuple[str, ...]:
+    """The names that people choose from: those of places, without abbreviations and old spellings such as "GB" and
+    "US/Eastern"."""
+    places = [name for name in _names() if name.partition("/")[0] in _REGIONS and "/" in name]
+    return (*sorted(places), "UTC")
+
+
+_REGIONS = frozenset(
+    {
+        *("Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic"),
+        *("Australia", "Europe", "Indian", "Pacific"),
+    }
+)

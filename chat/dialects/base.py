@@ -123,8 +123,8 @@ class ToolDefinition:
     """A function that the model may ask us to run. ``schema`` is a JSON Schema of type object.
 
     ``is_deferred``: the model gets only the name and the first sentence (`chat.runs.offered_tools`).
-    ``is_for_client``: a program gives the result, which sent the message. ``is_for_files``: Tributary gives it,
-    from the files that are attached in the conversation.
+    ``is_for_client``: a program gives the result, which sent the message. ``feature``: it is a function of Tributary
+    itself, of this feature (`chat.result.own_functions`).
     """
 
     name: str
@@ -132,7 +132,7 @@ class ToolDefinition:
     schema: JsonObject = field(default_factory=dict)
     is_deferred: bool = False
     is_for_client: bool = False
-    is_for_files: bool = False
+    feature: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +231,8 @@ class Dialect:
     # Path of the model list below the base URL, ``..`` being a step up; empty where the API has
     # none.
     models_path: ClassVar[str] = ""
+    # The parameter with which a server condenses longer conversations by itself, in tokens; empty where the API has none.
+    compaction_parameter: ClassVar[str] = ""
     # True if the upstream keeps the history and continues by ``previous_response_id``.
     keeps_history: ClassVar[bool] = False
     # The parts that a request can carry. Others are left out, with a note (`left_out`).

@@ -9,6 +9,8 @@ from chat.models import ACTIVE_JOB_STATUSES, Document, DocumentKind, Job, JobKin
 
 # A document is read within seconds. A job that no runner takes for this long is forgotten, and queued again.
 JOB_DAYS = 1.0
+# Documents that are stored with one statement.
+_BATCH = 500
 
 
 def request_reading(user: User, file: StoredFile) -> Document | None:
@@ -42,6 +44,22 @@ def queue(user: User, document: Document) -> None:
     """Queues the document, unless it is queued already. Call this while nobody else can do it."""
     if not Job.objects.filter(document=document, status__in=ACTIVE_JOB_STATUSES).exists():
         jobs.create(user, JobKind.READ, days=JOB_DAYS, document=document)
+
+
+def expect(files: Iterable[StoredFile]) -> None:
+    """Stores documents for a later reading: an import brings many at once, and nobody waits for them. The periodic task
+    queues a few at a time (`chat.documents.purge`). Call this in the transaction that stores the files."""
+    wanted = {
+        (file.sha256, kind)
+        for file in files
+        if (kind := DocumentKind.of_media_type(file.media_type)) is not None
+    }
+    # In one order, so that two transactions never wait for each other.
+    Document.objects.bulk_create(
+        (Document(sha256=digest, kind=kind) for digest, kind in sorted(wanted)),
+        ignore_conflicts=True,
+        batch_size=_BATCH,
+    )
 
 
 def document_of(file: StoredFile) -> Document | None:

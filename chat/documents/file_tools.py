@@ -13,6 +13,9 @@ from chat.documents.pages import in_words, parse_pages
 from chat.documents.texts import about, tokens_of
 from chat.events import JsonObject
 from chat.models import Document, DocumentKind, DocumentPage
+from chat.result import own_functions
+from chat.result.own_functions import FILES, FunctionRefused
+from chat.search.tokens import folded
 
 LIST, SEARCH, READ = "list_files", "search_file", "read_file"
 # In front of the names where the conversation has a tool with one of them.
@@ -80,8 +83,7 @@ _SCHEMAS: dict[str, tuple[str, JsonObject]] = {
 
 def name_for(function: str, taken: Collection[str]) -> str:
     """The name under which a model gets a function: the conversation may have a tool with that name."""
-    is_taken = any(name in taken for name in _SCHEMAS)
-    return f"{PREFIX}{function}" if is_taken else function
+    return own_functions.name_for(function, _SCHEMAS, taken, PREFIX)
 
 
 def function_of(name: str) -> str:
@@ -94,7 +96,7 @@ def definitions(taken: Collection[str]) -> list[ToolDefinition]:
             name=name_for(function, taken),
             description=description,
             schema=schema,
-            is_for_files=True,
+            feature=FILES,
         )
         for function, (description, schema) in _SCHEMAS.items()
     ]
@@ -117,7 +119,7 @@ def extent_of(document: Document, pages: str = "") -> str:
     count = document.pages_count
     tokens = about(tokens_of(document.characters))
     word = _WORDS.get(document.kind)
-    length = f"about {tokens:,} tokens"
+    length = f"about {tokens:,} {'token' if tokens == 1 else 'tokens'}"
     if word is None:
         return length
     extent = f"{count} {word}" if count == 1 else f"{count} {word}s"
@@ -134,8 +136,8 @@ _WORDS: Mapping[str, str] = {
 # --- the answers ----------------------------------------------------------------------------------
 
 
-class Refused(Exception):
-    """The text says to the model what is wrong with its call."""
+class Refused(FunctionRefused):
+    """A call that names no file, or nothing of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +251,7 @@ def _asked_pages(
 
 def _search(file: AttachedDocument, document: Document, arguments: JsonObject) -> str:
     query = str(arguments.get("query") or "")[:QUERY_CHARACTERS]
-    words = list(dict.fromkeys(query.casefold().split()))[:MOST_WORDS]
+    words = list(dict.fromkeys(_folded(query).split()))[:MOST_WORDS]
     if not words:
         raise Refused("The query is empty.")
     first = _integer(arguments.get("from_page"), 1)
@@ -262,8 +264,8 @@ def _search(file: AttachedDocument, document: Document, arguments: JsonObject) -
             next_page = page.number
             break
         searched += len(text) + 1
-        folded = text.casefold()
-        places = [place for word in words if (place := folded.find(word)) >= 0]
+        plain = _folded(text)
+        places = [place for word in words if (place := plain.find(word)) >= 0]
         if places:
             count += 1
             found.append((-len(places), page.number, line, _excerpt(text, min(places))))
@@ -284,6 +286,11 @@ def _search(file: AttachedDocument, document: Document, arguments: JsonObject) -
             f"Only the pages before {next_page} were searched. Go on with from_page={next_page}."
         )
     return "\n".join(lines)
+
+
+def _folded(text: str) -> str:
+    """Without case and accents, as the search of conversations; most characters keep their places."""
+    return text.lower() if text.isascii() else folded(text)
 
 
 def _excerpt(line: str, place: int) -> str:

@@ -18,10 +18,10 @@ from chat.documents.texts import text_of
 from chat.models import Attachment, Document, DocumentKind, FileUse, StoredFile
 from chat.runs.file_parts import DocumentRefused, DocumentUnread, FileParts, PartsRequest
 
-# PDF files that are larger, longer or more are sent as text. Providers accept 32 MB in a request, of which base64
-# takes a third, and 100 pages in a file.
+# PDF files that are together larger or longer are sent as text. Providers accept 32 MB in a request, of which base64
+# takes a third, and 100 pages in all of its files.
 FILES_BYTES = 20 * 1024 * 1024
-FILE_PAGES = 100
+FILES_PAGES = 100
 
 _PDF, _PLAIN = "application/pdf", "text/plain"
 
@@ -50,8 +50,8 @@ def build_parts(request: PartsRequest) -> FileParts:
 
 def _requested(request: PartsRequest, file: StoredFile) -> Document | None:
     """Asks for the text of a file that nobody has read, as one that was attached before Tributary read documents.
-    ``None`` for a file that is no document."""
-    if DocumentKind.of_media_type(file.media_type) is None:
+    ``None`` for a file that is no document, or was deleted."""
+    if DocumentKind.of_media_type(file.media_type) is None or file.is_deleted:
         return None
     person = request.run.requested_by or file.created_by
     if person is None:
@@ -69,6 +69,11 @@ def _refusal(file: StoredFile, document: Document) -> str:
     return words % {"file": shown_name(file.name), "reason": gettext(document.refusal)}
 
 
+def _pdf_name(name: str) -> str:
+    """The name with the suffix of the bytes: some providers refuse a file by its suffix."""
+    return name if name.lower().endswith(".pdf") else f"{name or 'document'}.pdf"
+
+
 def shown_name(name: str) -> str:
     return without_hidden(one_line(name)) or gettext("file")
 
@@ -79,10 +84,14 @@ class _Builder:
     parts: dict[int, list[Part]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     has_tools: bool = False
-    # Bytes of the files so far.
+    # Bytes and pages of the files so far.
     size_bytes: int = 0
+    pages_count: int = 0
 
     def leave_out(self, file: StoredFile) -> None:
+        if file.is_deleted:
+            self._note(gettext("“%(file)s” was left out: the file was deleted."), file)
+            return
         self._note(gettext("“%(file)s” was left out: it can’t be read as a document."), file)
 
     def add(self, attachment: Attachment, document: Document) -> None:
@@ -120,7 +129,8 @@ class _Builder:
         if not is_pdf or attachment.pages or not self._sends(_PDF):
             return None
         size_bytes = self.size_bytes + file.size_bytes
-        if size_bytes > FILES_BYTES or document.pages_count > FILE_PAGES:
+        pages_count = self.pages_count + document.pages_count
+        if size_bytes > FILES_BYTES or pages_count > FILES_PAGES:
             self._note(
                 gettext("The text of “%(file)s” was sent: the file is too large to be sent."), file
             )
@@ -136,8 +146,9 @@ class _Builder:
                 file,
             )
             return None
-        self.size_bytes = size_bytes
-        return FilePart(media_type=_PDF, data=base64.b64encode(body).decode(), name=file.name)
+        self.size_bytes, self.pages_count = size_bytes, pages_count
+        data = base64.b64encode(body).decode()
+        return FilePart(media_type=_PDF, data=data, name=_pdf_name(file.name))
 
     def _sends(self, media_type: str) -> bool:
         return self.request.dialect.sends_document(media_type, self.request.options)

@@ -31,9 +31,10 @@ _Version = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 class _Said(msgspec.Struct):
     """``version``: that of the draft from which the page's text derives (0: none). ``text`` is there if it has
-    changed, with a ``number`` that the answer repeats."""
+    changed, with a ``number`` that the answer repeats. ``has_files``: files are attached on the page."""
 
     version: _Version = 0
+    has_files: bool = False
     text: str | None = None
     number: int = 0
 
@@ -55,12 +56,16 @@ class DraftChannel(Channel):
     def __init__(self, tab: Tab) -> None:
         super().__init__(tab)
         self._known = 0
+        # The attached files that the tab was told of; nothing if it must be told of them.
+        self._files: str | None = ""
         # The text that is to be written, and the one that is being written.
         self._unsaved: _Said | None = None
         self._writing: WrittenDraft | None = None
 
     def start(self, said: msgspec.Raw) -> None:
-        self._know(_decoder.decode(said).version)
+        words = _decoder.decode(said)
+        self._files = None if words.has_files else ""
+        self._know(words.version)
 
     def receive(self, said: msgspec.Raw) -> None:
         words = _decoder.decode(said)
@@ -74,6 +79,9 @@ class DraftChannel(Channel):
 
     def check(self, rooms: Sequence[Room], found: StoredDraft | None) -> None:
         # A draft that is being written may be found before its tab is told that it is stored.
+        if found is not None and found.files != self._files:
+            self._files = found.files
+            self.send({"files": found.files.split(";") if found.files else []})
         if found is None or self._writing is not None or found.version == self._known:
             return
         self._know(found.version)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+from django.db import connection
 from django.utils import timezone
 
 from chat.core.prepared import fetch
@@ -119,18 +120,30 @@ class DraftAsked(NamedTuple):
 
 
 class StoredDraft(NamedTuple):
-    """``version`` is 0 without a draft; the text is left out of the version that the tab knows."""
+    """``version`` is 0 without a draft; the text is left out of the version that the tab knows. ``files`` changes with
+    the files that are attached to the message (`UnsentFile`); empty without any."""
 
     version: int
     text: str
+    files: str = ""
 
 
 _READ = """
-    SELECT asked.number, draft.version,
-        CASE WHEN draft.version <> asked.known THEN draft.text ELSE '' END
+    SELECT asked.number, COALESCE(draft.version, 0),
+        CASE WHEN draft.version <> asked.known THEN draft.text ELSE '' END,
+        COALESCE((
+            SELECT {joined}
+            FROM chat_unsentfile unsent JOIN chat_storedfile file ON file.id = unsent.file_id
+            WHERE unsent.user_id = asked.person AND unsent.place = asked.place
+        ), '')
     FROM {asked}
-    JOIN chat_draft draft ON draft.user_id = asked.person AND draft.place = asked.place
+    LEFT JOIN chat_draft draft ON draft.user_id = asked.person AND draft.place = asked.place
 """
+_FILE = "REPLACE(CAST(file.public_id AS text), '-', '') || ':' || unsent.use || ':' || unsent.pages"
+_JOINED = {
+    "postgresql": f"string_agg({_FILE}, ';' ORDER BY unsent.id)",
+    "sqlite": f"group_concat({_FILE}, ';')",
+}
 _asked = ValueTable("asked", number="bigint", person="bigint", place="text", known="bigint")
 
 
@@ -139,6 +152,7 @@ def read_drafts(asked: Iterable[DraftAsked]) -> Mapping[DraftAsked, StoredDraft]
     questions = list(set(asked))
     rows = ((number, *question) for number, question in enumerate(questions))
     found = dict.fromkeys(questions, StoredDraft(0, ""))
-    for number, version, text in fetch(_READ.format(asked=_asked.text), [_asked.value(rows)]):
-        found[questions[number]] = StoredDraft(version, text)
+    statement = _READ.format(asked=_asked.text, joined=_JOINED[connection.vendor])
+    for number, *columns in fetch(statement, [_asked.value(rows)]):
+        found[questions[number]] = StoredDraft(*columns)
     return found

@@ -89,7 +89,8 @@ class Conversation(Struct, kw_only=True):
     ``participants`` is empty in an export by somebody who doesn't manage the conversation.
     ``project`` is the name of its project, for a person who reads the project. ``archived_at`` is
     ``null`` unless it is in the archive. ``preset`` is the name of the preset that it uses, for a person who may choose
-    that; an import leaves it out. ``changes`` are for reading: an import leaves them out. ``visible_turn`` is the last turn of the branch that the
+    that, and ``skills`` are the names of those that are switched on and that the person may use; an import leaves both
+    out. ``changes`` are for reading: an import leaves them out. ``visible_turn`` is the last turn of the branch that the
     person who exported it saw.
     """
 
@@ -107,6 +108,7 @@ class Conversation(Struct, kw_only=True):
     parameters: JsonObject
     tools: list[Tool]
     preset: str | None = None
+    skills: list[str] = []
     created_at: Time
     updated_at: Time
     archived_at: Time | None = None
@@ -244,6 +246,17 @@ class Document(Struct, kw_only=True):
     text: str | None
 
 
+class ContextStart(Struct, kw_only=True):
+    """A choice that nothing above the turn is sent for answers below it: what is above was left out (``dropped``), or is
+    replaced by the summary that the turn asks for. ``whole`` takes back earlier choices. Of several choices on the way
+    to an answer, the one with the highest ``number`` is in effect."""
+
+    kind: Literal["dropped", "summary", "whole"]
+    number: Place
+    person: Person | None
+    created_at: Time
+
+
 class Turn(Struct, kw_only=True):
     """A message of a person, or an answer. Turns with the same parent are versions of each other."""
 
@@ -257,6 +270,10 @@ class Turn(Struct, kw_only=True):
     attachments: list[UUID]
     # The content that was sent of the files that are documents.
     documents: list[Document] = []
+    context_start: ContextStart | None = None
+    # An answer of one of several models that were compared: nobody has chosen among them yet, or this one was chosen,
+    # or another one.
+    compared: Literal["open", "chosen", "other"] | None = None
     runs: list[Run]
 
 
@@ -316,7 +333,7 @@ class Mockup(Struct, kw_only=True):
 
 
 class File(Struct, kw_only=True):
-    """A file of the conversation. Its bytes are in ``contents`` under ``sha256``."""
+    """A file of the conversation. Its bytes are in ``contents`` under ``sha256``, unless they were deleted."""
 
     id: UUID
     name: Annotated[str, Meta(max_length=255)]
@@ -325,6 +342,7 @@ class File(Struct, kw_only=True):
     sha256: Digest
     created_by: Person | None
     created_at: Time
+    deleted_at: Time | None = None
 
 
 class Comment(Struct, kw_only=True):
@@ -345,6 +363,20 @@ class Comment(Struct, kw_only=True):
     resolved_by: Person | None
 
 
+class Feedback(Struct, kw_only=True):
+    """The judgment of a person about an answer. A ``rating`` is good (1) or bad (-1), with the codes of its reasons and a
+    note. A ``choice`` between compared answers is 1 for the chosen one and -1 for the others. An import leaves it out."""
+
+    turn: UUID
+    person: Person | None
+    kind: Literal["rating", "choice"]
+    value: Literal[1, -1]
+    reasons: list[str]
+    note: str
+    created_at: Time
+    updated_at: Time
+
+
 class Export(Struct, kw_only=True):
     """A conversation with all its branches. ``contents`` has the bytes of the files as Base64, each
     once, under their SHA-256; null in a file that was written without them."""
@@ -357,6 +389,7 @@ class Export(Struct, kw_only=True):
     mockups: list[Mockup]
     files: list[File]
     comments: list[Comment] = []
+    feedback: list[Feedback] = []
     contents: dict[str, str] | None
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from django.db.models import F, Model, Q, QuerySet
@@ -22,6 +22,7 @@ from chat.models import (
     ChangeKind,
     Comment,
     Conversation,
+    Feedback,
     ImportedNames,
     Message,
     Mockup,
@@ -61,6 +62,8 @@ def write_json(source: Source, *, with_contents: bool = True) -> Iterator[bytes]
     yield from _array(b"files", (_record(form.File, file) for file in files))
     yield b","
     yield from _array(b"comments", map(_comment, _comments_of(room)))
+    yield b","
+    yield from _array(b"feedback", map(_feedback, _feedback_in(room)))
     yield b',"contents":'
     yield from _contents(files) if with_contents else [b"null"]
     yield b"}\n"
@@ -97,13 +100,22 @@ def _comment(comment: Comment) -> form.Comment:
     )
 
 
+def _feedback_in(room: Conversation) -> QuerySet[Feedback]:
+    rows = Feedback.objects.filter(answer__conversation=room)
+    return rows.select_related("answer", "person").order_by("pk")
+
+
+def _feedback(row: Feedback) -> form.Feedback:
+    return _record(form.Feedback, row, turn=row.answer.public_id)
+
+
 def _contents(files: Iterable[StoredFile]) -> Iterator[bytes]:
     """The bytes of the files, each once; one file in memory at a time."""
     yield b"{"
     written: set[str] = set()
     for file in files:
         digest = file.sha256
-        if digest in written:
+        if digest in written or file.is_deleted:
             continue
         yield b'%s\n"%s":"%s"' % (
             b"," if written else b"",
@@ -155,6 +167,7 @@ def _conversation(source: Source) -> form.Conversation:
         participants=_participants(source),
         tools=_tools(source),
         preset=_preset(source),
+        skills=_skills(source),
         **_hidden_settings(source),
         visible_turn=Message.objects.get(pk=tail).public_id if tail else None,
         changes=_changes(source),
@@ -164,6 +177,13 @@ def _conversation(source: Source) -> form.Conversation:
 def _tools(source: Source) -> list[form.Tool]:
     rows = source.conversation.tools.order_by("name", "pk") if source.with_settings else ()
     return [_record(form.Tool, tool) for tool in rows]
+
+
+def _skills(source: Source) -> list[str]:
+    if not source.with_settings:
+        return []
+    skills = access.visible_skills(source.reader).filter(conversations=source.conversation)
+    return list(skills.order_by("name", "pk").values_list("name", flat=True))
 
 
 def _preset(source: Source) -> str | None:
@@ -219,8 +239,26 @@ def _turn(source: Source, message: Any) -> form.Turn:
             _record(form.Document, sent.attachment, file=sent.file.public_id, text=sent.text)
             for sent in sent_documents(message.attachments.all())
         ],
+        context_start=_context_start(source, message),
+        compared=_compared(message),
         runs=[_run(source, run) for run in message.runs.all()],
     )
+
+
+def _context_start(source: Source, message: Message) -> form.ContextStart | None:
+    number = source.starts.get(message.pk)
+    if number is None:
+        return None
+    return _record(form.ContextStart, message.context_start, number=number)
+
+
+def _compared(message: Message) -> Literal["open", "chosen", "other"] | None:
+    if not hasattr(message, "compared"):
+        return None
+    chosen = message.compared.comparison.chosen_id
+    if chosen is None:
+        return "open"
+    return "chosen" if chosen == message.pk else "other"
 
 
 def _run(source: Source, run: Run) -> form.Run:

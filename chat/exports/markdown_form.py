@@ -142,7 +142,9 @@ def _result_of(run: Run) -> Result:
 
 def _list_of_files(files: Sequence[StoredFile]) -> str:
     return "\n".join(
-        f"* {line_of(file.name)} ({line_of(file.media_type)}, {size(file.size_bytes)})"
+        f"* {line_of(file.name)} ({line_of(file.media_type)}, "
+        + (gettext("file deleted") if file.is_deleted else size(file.size_bytes))
+        + ")"
         for file in files
     )
 

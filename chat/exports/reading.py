@@ -4,7 +4,7 @@ memory doesn't grow with the conversation."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from django.db.models import F, Prefetch, Q, QuerySet
 
@@ -13,6 +13,7 @@ from chat.conversations.change_lines import ChangeLine, lines_below
 from chat.conversations.paths import read_path
 from chat.models import (
     Attachment,
+    ContextStart,
     Conversation,
     ImportedNames,
     Message,
@@ -43,6 +44,8 @@ class Source:
     names: ImportedNames
     projects: frozenset[int]
     with_settings: bool
+    # The order of the choices what is sent, by the key of the message.
+    starts: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def visible_keys(self) -> frozenset[int]:
@@ -86,7 +89,13 @@ def read_source(reader: User, conversation: Conversation, *, is_complete: bool =
         names=imported_names(conversation.pk),
         projects=_projects_of(reader, conversation),
         with_settings=is_complete or access.may_see_settings(reader, conversation),
+        starts=_starts_in(conversation),
     )
+
+
+def _starts_in(conversation: Conversation) -> Mapping[int, int]:
+    rows = ContextStart.objects.filter(message__conversation=conversation).order_by("pk")
+    return {key: number for number, key in enumerate(rows.values_list("message", flat=True))}
 
 
 def _projects_of(reader: User, conversation: Conversation) -> frozenset[int]:
@@ -123,7 +132,9 @@ def _turns() -> QuerySet[Message]:
     runs = Run.objects.select_related(
         *("upstream", "requested_by", "stop_requested_by", "runner", "project_instructions")
     )
-    turns = Message.objects.select_related("author").annotate(of_parent=F("parent__public_id"))
+    turns = Message.objects.select_related(
+        "author", "context_start__person", "compared__comparison"
+    ).annotate(of_parent=F("parent__public_id"))
     return turns.prefetch_related(
         Prefetch("attachments", Attachment.objects.prefetch_related("file")),
         Prefetch(

@@ -17,6 +17,7 @@ from chat.exports.forms import FORMS
 from chat.exports.html_form import write_html
 from chat.exports.names import stem_of
 from chat.exports.reading import read_source
+from chat.web.confirmation import confirmed_recently
 from chat.web.decorators import login_required
 from chat.web.files import POLICY
 
@@ -25,6 +26,7 @@ IN_MEMORY_BYTES = 1024 * 1024
 CHUNK_BYTES = 64 * 1024
 
 
+@confirmed_recently(gives_file=True)
 @login_required
 @require_GET
 def download(request: HttpRequest, public_id: UUID, form: str) -> HttpResponseBase:

@@ -202,6 +202,8 @@ def keep(
 ) -> list[ChosenFile]:
     """The files of a message in the conversation, which is perhaps sent later, in their order: new bytes are stored,
     and files of a draft leave it. Call this in a transaction. Raises ``ActionRefused``."""
+    if not attachments:
+        return []
     contents = [each for each in attachments if isinstance(each, NewFile)]
     if not has_room:
         check_storage(user, contents)

@@ -53,12 +53,18 @@ class Chip:
         return self.file.public_id.hex
 
     @property
+    def is_deleted(self) -> bool:
+        return self.file.is_deleted
+
+    @property
     def is_picture(self) -> bool:
-        return self.file.media_type in PICTURE_TYPES
+        """True if there is a picture to show."""
+        return self.file.media_type in PICTURE_TYPES and not self.is_deleted
 
     @property
     def is_sound(self) -> bool:
-        return self.file.media_type.startswith("audio/")
+        """True if there is something to listen to."""
+        return self.file.media_type.startswith("audio/") and not self.is_deleted
 
     @property
     def is_reading(self) -> bool:
@@ -79,9 +85,9 @@ class Chip:
 
     @property
     def icon(self) -> str:
-        if self.is_picture:
+        if self.file.media_type in PICTURE_TYPES:
             return "image"
-        if self.is_sound:
+        if self.file.media_type.startswith("audio/"):
             return "volume-2"
         if self.document is None:
             return "file"
@@ -139,6 +145,8 @@ def chip_of(
 def facts_of(
     file: StoredFile, document: Document | None, pages: str, characters: int | None
 ) -> str:
+    if file.is_deleted:
+        return deleted_words(document)
     if document is None:
         return size(file.size_bytes)
     if not (pages and document.is_readable):
@@ -153,6 +161,13 @@ def facts_of(
         tokens,
     )
     return words % {**values, "tokens": count(tokens)}
+
+
+def deleted_words(document: Document | None) -> str:
+    """The sentence about a file whose bytes were deleted."""
+    if document is not None and document.is_readable and document.characters:
+        return gettext("File deleted. The model still gets its text.")
+    return gettext("File deleted. The model doesn’t get it any more.")
 
 
 def characters_of(document: Document | None, pages: str) -> int | None:

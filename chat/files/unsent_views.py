@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.contrib import messages
@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods
 
 from chat import access
 from chat.core.errors import ActionRefused
@@ -19,8 +19,8 @@ from chat.documents.actions import document_of
 from chat.documents.texts import text_of
 from chat.files import unsent
 from chat.files.actions import read_upload
-from chat.files.chips import Chip, characters_of, facts_of, unsent_chip
-from chat.models import FileUse, Project, UnsentFile
+from chat.files.chips import Chip, characters_of, facts_of, unsent_chip, unsent_chips
+from chat.models import FileUse, Project, UnsentFile, User
 from chat.rendering.figures import count
 from chat.web.decorators import login_required, post_action
 from chat.web.files import code_of
@@ -29,10 +29,15 @@ from chat.web.files import code_of
 
 
 @login_required
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 def add(request: HttpRequest, place: str) -> HttpResponse:
-    """Uploads files, or adds one of the project."""
+    """The chips of all files, for a tab that has missed some. POST uploads files, or adds one of the project."""
     project = access.get_draft_place(request.user, place)
+    if request.method != "POST" and not _is_from_script(request):
+        return _back(request, place)
+    if request.method != "POST":
+        chips = unsent_chips(cast(User, request.user), place)
+        return render(request, "files/_chips.html", {"chips": chips, "place": place})
     try:
         rows = _added(request, place, project)
     except ActionRefused as refusal:

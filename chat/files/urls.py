@@ -14,6 +14,7 @@ urlpatterns: list[URLPattern] = [
     path("unsent/<slug:place>/<uuid:public_id>/remove/", unsent_views.remove, name="unsent_remove"),
     path("f/<uuid:public_id>/", views.file, name="file"),
     path("f/<uuid:public_id>/source/", views.file_source, name="file_source"),
+    path("f/<uuid:public_id>/delete/", views.delete, name="file_delete"),
     path(
         "r/<uuid:public_id>/media/<int:choice>/<int:item>/<int:position>/",
         views.medium,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.db.models import Prefetch
@@ -19,7 +19,8 @@ from chat.artifacts.file_rows import ListedFile, listed_file, title_of
 from chat.core.pictures import read_picture
 from chat.documents.actions import document_of, documents_of
 from chat.documents.texts import facts, text_of
-from chat.files.chips import Chip, chip_of
+from chat.files.chips import Chip, chip_of, deleted_words
+from chat.files.deleting import delete_file
 from chat.models import (
     AnswerFile,
     Artifact,
@@ -38,7 +39,7 @@ from chat.models import (
 from chat.rendering.components import name_of
 from chat.rendering.figures import size
 from chat.rendering.media import BEGINNING, sound_of
-from chat.web.decorators import login_required
+from chat.web.decorators import login_required, post_action, refuse_with_message
 from chat.web.files import bytes_response, code_of, language_of, may_be_shown, read_text
 from chat.web.responses import beside_room
 
@@ -221,6 +222,8 @@ def page(request: HttpRequest, public_id: UUID) -> HttpResponse:
 def file(request: HttpRequest, public_id: UUID) -> HttpResponse:
     """The only way by which bytes from elsewhere leave this origin."""
     stored = access.get_file(request.user, public_id)
+    if stored.is_deleted:
+        raise Http404(gettext("This file was deleted."))
     return bytes_response(
         stored.body,
         stored.name,
@@ -263,6 +266,8 @@ def file_source(request: HttpRequest, public_id: UUID) -> HttpResponse:
         name=name_of(stored.name) or gettext("Untitled"),
         media_type=name_of(stored.media_type),
         document_facts=facts(document) if document else "",
+        deleted_words=deleted_words(document) if stored.is_deleted else "",
+        may_delete=access.may_remove_file(request.user, stored),
         is_text=text is not None,
         is_picture=may_be_shown(read_picture(body)),
         is_sound=sound_of(body[:BEGINNING]) is not None,
@@ -272,9 +277,17 @@ def file_source(request: HttpRequest, public_id: UUID) -> HttpResponse:
 
 def _text_of(stored: StoredFile, document: Document | None, body: bytes) -> str | None:
     """A text as it is, and of any other document what the model gets of it."""
-    if document is None or document.kind == DocumentKind.TEXT:
+    if stored.is_deleted and document is None:
+        return None
+    if document is None or (document.kind == DocumentKind.TEXT and not stored.is_deleted):
         return read_text(body)
     return text_of(document, stored.name) if document.is_readable else None
+
+
+@post_action(access.get_removable_file, refuse_with_message("home"))
+def delete(request: HttpRequest, stored: StoredFile) -> HttpResponse:
+    delete_file(cast(User, request.user), stored)
+    return redirect("file_source", stored.public_id)
 
 
 def _page(

@@ -36,6 +36,7 @@ from chat.models import (
     StoredFile,
 )
 from chat.rendering.figures import count
+from chat.web.confirmation import confirmed_recently
 from chat.web.decorators import login_required
 from chat.web.files import archive_response
 
@@ -77,6 +78,7 @@ def mockup_zip(request: HttpRequest, public_id: UUID, number: int) -> HttpRespon
     return _answer(entries, f"{name}-v{number}.zip")
 
 
+@confirmed_recently(gives_file=True)
 @login_required
 @require_safe
 def conversation_zip(request: HttpRequest, public_id: UUID) -> HttpResponse:
@@ -100,7 +102,9 @@ def _everything(conversation: Conversation) -> Iterator[ZipEntry]:
         folder = (bundle.title or bundle.identifier or "mockup").replace("/", " ")
         yield _of_file(file, f"mockups/{folder}-v{bundle.number}/{file.path}")
     brought = AnswerFile.objects.filter(run__conversation=conversation).order_by("pk")
-    attached = Attachment.objects.filter(message__conversation=conversation).order_by("pk")
+    attached = Attachment.objects.filter(
+        message__conversation=conversation, file__content__isnull=False
+    ).order_by("pk")
     seen: set[int] = set()
     for folder, rows in (("answers", brought), ("attached", attached)):
         for row in rows.select_related("file"):

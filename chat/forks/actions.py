@@ -70,6 +70,10 @@ def _path(user: User, conversation: Conversation, at: Message | None) -> Sequenc
     path = read_path(user, conversation)
     if at is None:
         light = [place.message for place in path.places]
+        if path.undecided is not None:
+            light[-1:] = path.answers_of(path.undecided)
+            if not has_ended(light):
+                del light[-1 - len(path.answers_of(path.undecided)) :]
         # The answer that is written now, and the message that it answers.
         while light and not has_ended(light[-1:]):
             del light[-2:]
@@ -118,8 +122,9 @@ def _create_room(user: User, source: Conversation, *, with_settings: bool) -> Co
     """It stays in the project if its owner writes there. A copy of a temporary conversation ends when that
     does."""
     upstream = source.upstream
-    if upstream is not None and not access.usable_upstreams(user).filter(pk=upstream.pk).exists():
-        upstream = None
+    if upstream is not None:
+        servers = access.usable_upstreams(user, [source.team])
+        upstream = servers.filter(pk=upstream.pk).first()
     settings = {
         "system_prompt": source.system_prompt,
         "parameters": source.parameters,
@@ -138,6 +143,7 @@ def _create_room(user: User, source: Conversation, *, with_settings: bool) -> Co
     )
     if with_settings:
         room.tools.set(source.tools.all())
+        room.skills.set(access.visible_skills(user).filter(conversations=source))
     return room
 
 
@@ -157,4 +163,5 @@ def _check_storage(user: User, messages: Sequence[Message]) -> None:
     """Files that people attached count for the owner of the copy, too. Those of answers are never
     refused."""
     keys = [each.pk for each in messages if each.role == Role.USER]
-    check_room(user, {each.content_id: each.size_bytes for each in files_of(keys, [])})
+    files = [each for each in files_of(keys, []) if not each.is_deleted]
+    check_room(user, {each.sha256: each.size_bytes for each in files})

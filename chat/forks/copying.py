@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -23,6 +22,9 @@ from chat.models import (
     ArtifactVersion,
     Attachment,
     Attempt,
+    ComparedAnswer,
+    Comparison,
+    ContextStart,
     Conversation,
     ImportedNames,
     Message,
@@ -38,6 +40,7 @@ from chat.models import (
     RunPersonalInstructions,
     RunSegment,
     SearchKind,
+    SentContext,
     StoredFile,
     User,
 )
@@ -61,7 +64,7 @@ class NotEnded(Exception):
 
 @dataclass(kw_only=True)
 class PathCopy:
-    """The copy of ``messages``, which follow one another, into ``room``. The maps lead from keys of
+    """The copy of ``messages``, parents first, into ``room``. The maps lead from keys of
     originals to their copies. ``with_settings``: the owner of the copy may see the settings of the
     original; ``names`` are those of an imported original, ``projects`` the keys of the projects whose
     instructions they may read."""
@@ -82,6 +85,7 @@ class PathCopy:
         index(SearchKind.TITLE, self.room)
         self._copy_messages()
         self._copy_runs()
+        self._copy_context()
         self._copy_files()
         self._copy_parts()
         self._copy_artifacts()
@@ -94,17 +98,46 @@ class PathCopy:
 
     def _copy_messages(self) -> None:
         copies = [
-            _copied(each, public_id=uuid4(), conversation=self.room, parent=None, revision=1)
+            _copied(
+                each,
+                public_id=uuid4(),
+                conversation=self.room,
+                parent=None,
+                revision=1,
+                # Feedback is about the original, and of people who may not read the copy.
+                feedback_revision=0,
+            )
             for each in self.messages
         ]
         Message.objects.bulk_create(copies)
-        for above, below in pairwise(copies):
-            below.parent = above
-        Message.objects.bulk_update(copies, ["parent"], batch_size=400)
         for original, copy in zip(self.messages, copies, strict=True):
             self.copied_messages[original.pk] = copy
+            copy.parent = self.copied_messages.get(original.parent_id)
             self._keep_name("author", original, copy)
+        Message.objects.bulk_update(copies, ["parent"], batch_size=400)
+        self._copy_comparisons()
         index(SearchKind.MESSAGE, *(each for each in copies if each.role == Role.USER))
+
+    def _copy_comparisons(self) -> None:
+        """The comparison at the end of the path. Of an earlier one only the answer is copied that people went on with."""
+        rows = Comparison.objects.filter(question__in=self.copied_messages, chosen__isnull=True)
+        for original in rows.prefetch_related("answers"):
+            answers = original.answers.all()
+            if all(each.answer_id in self.copied_messages for each in answers):
+                comparison = Comparison.objects.create(
+                    question=self.copied_messages[original.question_id],
+                    conversation=self.room,
+                    created_by=original.created_by,
+                    created_at=original.created_at,
+                )
+                ComparedAnswer.objects.bulk_create(
+                    ComparedAnswer(
+                        answer=self.copied_messages[each.answer_id],
+                        comparison=comparison,
+                        position=each.position,
+                    )
+                    for each in answers
+                )
 
     def _copy_runs(self) -> None:
         originals = Run.objects.filter(message__in=self.copied_messages).order_by("pk")
@@ -132,6 +165,21 @@ class PathCopy:
         index(SearchKind.ANSWER, *self.runs.values())
         index(SearchKind.REASONING, *self.runs.values())
 
+    def _copy_context(self) -> None:
+        """The turns with which it starts are chosen in the same order, because the newest choice is in effect."""
+        starts = ContextStart.objects.filter(message__in=self.copied_messages).order_by("pk")
+        for start in starts.select_related("person"):
+            _copied(start, message=self.copied_messages[start.message_id]).save(force_insert=True)
+        SentContext.objects.bulk_create(
+            SentContext(
+                run=self.runs[each.run_id],
+                start=self.copied_messages[each.start_id],
+                left_out=each.left_out,
+            )
+            for each in SentContext.objects.filter(run__in=self.runs)
+            if each.start_id in self.copied_messages
+        )
+
     def _settings_of(self, run: Run) -> dict[str, object]:
         if self.with_settings:
             return {}
@@ -145,6 +193,7 @@ class PathCopy:
             "parameters": {},
             "tools": [],
             "notes": [],
+            "preset_version": None,
             "result": result,
         }
 

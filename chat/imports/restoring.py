@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from chat import access, events
 from chat.core.text import one_line, without_hidden
+from chat.documents.actions import expect
 from chat.documents.kinds import HEAD_BYTES, media_type_of
 from chat.exports import format as form
 from chat.imports.archive import shown
@@ -29,6 +30,9 @@ from chat.models import (
     ArtifactVersion,
     Attachment,
     Attempt,
+    ComparedAnswer,
+    Comparison,
+    ContextStart,
     Conversation,
     DocumentKind,
     Import,
@@ -49,6 +53,7 @@ from chat.models import (
     User,
     Visibility,
 )
+from chat.models.comparison import MOST_COMPARED
 from chat.runs.outcomes import columns_of
 from chat.runs.public_events import response_id_of
 from chat.search.sources import index
@@ -126,6 +131,8 @@ class _Restoring:
         for file in document.files:
             self.files[file.id] = self._create_file(file)
         self._create_messages(document.turns)
+        attached = {each for turn in document.turns for each in turn.attachments}
+        expect(self.files[each] for each in attached)
         for start in range(0, len(document.turns), BATCH):
             self._create_answers(document.turns[start : start + BATCH])
         for artifact in document.artifacts:
@@ -186,7 +193,7 @@ class _Restoring:
 
     def _create_room(self, said: form.Conversation) -> Conversation:
         user, team = self.batch.user, self.batch.team
-        servers = access.usable_upstreams(user, without_models=True)
+        servers = access.usable_upstreams(user, [team], without_models=True)
         server = servers.filter(name=said.server).first() if said.server else None
         room = self._row(
             Conversation,
@@ -252,7 +259,42 @@ class _Restoring:
             for turn in turns
             for position, each in enumerate(turn.attachments)
         )
+        self._create_comparisons(turns)
         index(SearchKind.MESSAGE, *(self.messages[t.id] for t in turns if t.role == "user"))
+        self._create_context_starts(turns)
+
+    def _create_context_starts(self, turns: Sequence[form.Turn]) -> None:
+        """In the order in which they were chosen, because the newest choice is in effect."""
+        chosen = [
+            (turn.context_start.number, turn.id, turn.context_start)
+            for turn in turns
+            if turn.context_start is not None and turn.role == "user"
+        ]
+        for _, identity, said in sorted(chosen, key=lambda each: each[0]):
+            self._row(ContextStart, said, message=self.messages[identity]).save(force_insert=True)
+
+    def _create_comparisons(self, turns: Sequence[form.Turn]) -> None:
+        """A file that names a single answer, or too many, has no comparison there."""
+        compared: dict[UUID, list[form.Turn]] = {}
+        for turn in turns:
+            if turn.compared and turn.parent and turn.role == "assistant":
+                compared.setdefault(turn.parent, []).append(turn)
+        for question, answers in compared.items():
+            if not 2 <= len(answers) <= MOST_COMPARED:
+                continue
+            chosen = [self.messages[each.id] for each in answers if each.compared == "chosen"]
+            comparison = Comparison.objects.create(
+                question=self.messages[question],
+                conversation=self.room,
+                created_at=self._at(answers[0].created_at),
+                chosen=chosen[0] if chosen else None,
+            )
+            ComparedAnswer.objects.bulk_create(
+                ComparedAnswer(
+                    answer=self.messages[each.id], comparison=comparison, position=position
+                )
+                for position, each in enumerate(answers)
+            )
 
     def _create_answers(self, turns: Sequence[form.Turn]) -> None:
         said = [

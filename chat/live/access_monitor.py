@@ -323,7 +323,7 @@ class _Row(NamedTuple):
 
     place: int
     has_session: bool
-    # None if the person is disabled.
+    # None if the person is disabled, or lacks the second factor that they need.
     password: str | None
     team_pk: int | None
     revision: int | None
@@ -344,7 +344,7 @@ _ROWS = """
     FROM {asked}
     LEFT JOIN django_session session
         ON session.session_key = asked.session_key AND session.expire_date > %s
-    LEFT JOIN chat_user person ON person.id = asked.person_id AND person.is_active
+    LEFT JOIN chat_user person ON person.id = asked.person_id AND person.is_active AND ({has_factor})
     LEFT JOIN chat_conversation ON chat_conversation.public_id = asked.room
     ORDER BY asked.place
 """
@@ -359,12 +359,21 @@ _ASKED_IN_SQLITE = """(
 ) AS asked"""
 
 
+# `chat.access.fulfills_policy` as text.
+_FACTOR_CONDITIONS = {
+    "off": "TRUE",
+    "administrators": "person.has_second_factor OR NOT (person.is_staff OR person.is_superuser)",
+    "all": "person.has_second_factor",
+}
+
+
 @cache
-def _statement(vendor: str) -> str:
+def _statement(vendor: str, policy: str) -> str:
     """The text does not depend on the number of viewers: see `chat.core.prepared`."""
     person = "asked.person_id"
     return _ROWS.format(
         asked=_ASKED_IN_POSTGRES if vendor == "postgresql" else _ASKED_IN_SQLITE,
+        has_factor=_FACTOR_CONDITIONS[policy],
         has_expired=rule.text_of(Conversation, ~rule.HAS_NOT_EXPIRED),
         writes=rule.text_of(Conversation, rule.WRITES, person=person),
         reads=rule.text_of(Conversation, rule.READS, person=person),
@@ -382,7 +391,7 @@ def _read(pairs: Sequence[tuple[Identity, UUID | None]]) -> list[_Row]:
     else:
         people = [(identity.user_pk, identity.session_key) for identity, _ in pairs]
         asked = [json.dumps([(at, *people[at], room) for at, room in enumerate(rooms)])]
-    found = fetch(_statement(database.vendor), [*asked, timezone.now()])
+    found = fetch(_statement(database.vendor, settings.SECOND_FACTOR), [*asked, timezone.now()])
     return [_Row._make(row) for row in found]
 
 

@@ -82,6 +82,8 @@ async def identity_of(scope: dict[str, Any]) -> Identity | None:
     session = scope["session"]
     if not user.is_authenticated or not session.session_key:
         return None
+    if access.factor_state(user, session) is not access.FactorState.FULFILLED:
+        return None
     return Identity(user_pk=user.pk, session_key=session.session_key, password=user.password)
 
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from django.db import DatabaseError, InterfaceError, transaction
-from django.db.models import F
+from django.db.models import F, OuterRef
 from django.utils.translation import gettext, ngettext
 
 from chat.conversations.actions.conversation import stop_run
 from chat.conversations.actions.messages import ModelChoice, check_text
+from chat.conversations.comparisons import choose_first, is_undecided
 from chat.conversations.page import SAID_OTHERWISE
 from chat.core import notify
 from chat.core.errors import ActionRefused, KeyReused, QueueFull, storage_errors
@@ -63,6 +64,8 @@ def enqueue(
             return
         _check_room(conversation)
         end = end_below(parent)
+        if Message.objects.filter(is_undecided(OuterRef("pk")), pk=end.pk).exists():
+            raise ActionRefused(choose_first())
         queued = QueuedMessage.objects.create(
             conversation=conversation,
             author=user,
@@ -74,6 +77,8 @@ def enqueue(
             model=choice.model,
             parameters=dict(choice.parameters),
             system_prompt=choice.system_prompt,
+            preset_version=choice.preset,
+            keeps_preset=choice.keeps_preset,
             idempotency_key=idempotency_key,
         )
         files = keep(conversation, user, stored)

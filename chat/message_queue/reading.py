@@ -120,4 +120,9 @@ def end_below(parent: Message) -> Message:
 
 
 def _newest_child(message: Message) -> Message | None:
-    return Message.objects.filter(parent=message).order_by("-pk").first()
+    """The newest message below this one; of a comparison, the answer that was chosen."""
+    rows = Message.objects.filter(parent=message).select_related("compared__comparison__chosen")
+    child = rows.order_by("-pk").first()
+    if child is None or not hasattr(child, "compared"):
+        return child
+    return child.compared.comparison.chosen or child

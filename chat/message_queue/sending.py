@@ -47,7 +47,10 @@ def _due() -> QuerySet[QueuedMessage]:
     )
     runs = Run.objects.filter(message=OuterRef("after")).order_by("-position")
     followed = Message.objects.filter(parent=OuterRef("after"))
-    replaced = Message.objects.filter(parent=OuterRef("after__parent"), pk__gt=OuterRef("after"))
+    # Answers that were compared with it are no attempts in its place.
+    replaced = Message.objects.filter(
+        parent=OuterRef("after__parent"), pk__gt=OuterRef("after"), compared=None
+    )
     has_ended = Q(status__isnull=True) | Q(status__in=[RunStatus.COMPLETED, RunStatus.INCOMPLETE])
     return (
         QueuedMessage.objects.annotate(status=Subquery(runs.values("status")[:1]))
@@ -95,8 +98,8 @@ def _end_of(waiting: WaitingMessages) -> Message:
     place; and a program may have sent a message below it."""
     after = waiting.first.after
     if waiting.state in HALTING.values():
-        versions = Message.objects.filter(parent=after.parent_id)
-        after = versions.order_by("-pk").first() or after
+        versions = Message.objects.filter(Q(compared=None) | Q(pk=after.pk))
+        after = versions.filter(parent=after.parent_id).order_by("-pk").first() or after
     return end_below(after)
 
 
@@ -133,17 +136,21 @@ def _sent(room: Conversation, queued: QueuedMessage) -> Run:
         conversation,
         parent=queued.after,
         text=queued.text,
-        choice=_choice_of(queued),
+        choice=_choice_of(queued, conversation.team_id),
         idempotency_key=queued.idempotency_key,
         attachments=list(queued.files.select_related("file")),
     )
 
 
-def _choice_of(queued: QueuedMessage) -> ModelChoice:
+def _choice_of(queued: QueuedMessage, team: int) -> ModelChoice:
     """The choice of its author, when they wrote it. Raises ``ActionRefused``."""
     server = queued.upstream
-    if server is None or not server.is_enabled:
+    if server is None:
         raise ActionRefused(str(SERVER_GONE))
+    try:
+        access.get_usable_upstream(queued.author, server.public_id, team, known=server)
+    except Http404:
+        raise ActionRefused(str(SERVER_GONE)) from None
     if server.is_off(queued.model):
         raise ActionRefused(str(MODEL_GONE))
     return ModelChoice(
@@ -151,6 +158,8 @@ def _choice_of(queued: QueuedMessage) -> ModelChoice:
         model=queued.model,
         parameters=queued.parameters,
         system_prompt=queued.system_prompt,
+        preset=queued.preset_version,
+        keeps_preset=queued.keeps_preset,
     )
 
 

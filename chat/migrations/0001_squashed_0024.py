@@ -1,7 +1,7 @@
 """The tables as they were on 26 November 2026 (version 0.1.0).
 
-An installation that has all of the migrations in ``replaces`` goes on behind this one; one that has
-some of them is refused (`project/old_databases.py`).
+An installation that has all of the 24 migrations before it goes on behind this one; one that has some of
+them is refused (`project/old_databases.py`).
 """
 
 import chat.models.search
@@ -11,78 +11,11 @@ import django.utils.timezone
 import uuid
 from django.conf import settings
 from django.db import migrations, models
-from django.db.backends.base.schema import BaseDatabaseSchemaEditor
-from django.db.migrations.state import StateApps
 
-
-# The words come as tokens, separated by spaces (`chat.search.tokens`): every character that is not
-# ASCII belongs to one. Without content the index is half as large as the text. The words of what was
-# only begun to be typed are found by their first two letters.
-SEARCH_INDEX_IN_SQLITE = (
-    "CREATE VIRTUAL TABLE chat_searchindex"
-    " USING fts5(words, content='', tokenize='ascii', prefix='2')"
-)
-# PostgreSQL reads the newest rows first. SQLite reads the rows of a word in the order of their keys,
-# and an index by time would mislead it.
-SEARCH_INDEXES_IN_POSTGRESQL = (
-    "CREATE INDEX chat_searchrow_vector ON chat_searchrow USING gin (vector)",
-    "CREATE INDEX chat_searchrow_created ON chat_searchrow (created_at)",
-)
-LOG_BODIES = [("chat_runsegment", "body"), ("chat_runsegment", "raw"), ("chat_rawsegment", "body")]
-
-
-def create_search_indexes(apps: StateApps, schema: BaseDatabaseSchemaEditor) -> None:
-    if schema.connection.vendor != "postgresql":
-        schema.execute(SEARCH_INDEX_IN_SQLITE)
-        return
-    for index in SEARCH_INDEXES_IN_POSTGRESQL:
-        schema.execute(index)
-
-
-def compress_log_faster(apps: StateApps, schema: BaseDatabaseSchemaEditor) -> None:
-    """With lz4, where PostgreSQL was built with it: its own way takes several times as long."""
-    database = schema.connection
-    if database.vendor != "postgresql" or database.pg_version < 140000:
-        return
-    for table, column in LOG_BODIES:
-        schema.execute(
-            f"""
-            DO $$ BEGIN
-                ALTER TABLE {table} ALTER COLUMN {column} SET COMPRESSION lz4;
-            EXCEPTION WHEN feature_not_supported THEN NULL;
-            END $$
-            """
-        )
+from chat.migrations._search_and_log import compress_log_faster, create_search_indexes
 
 
 class Migration(migrations.Migration):
-
-    replaces = [
-        ('chat', '0001_initial'),
-        ('chat', '0002_dialects_tools_questions'),
-        ('chat', '0003_files_of_answers'),
-        ('chat', '0004_run_dialect'),
-        ('chat', '0005_upstream_parameters'),
-        ('chat', '0006_tokens_and_draining'),
-        ('chat', '0007_keys_and_cache'),
-        ('chat', '0008_runner_capacity'),
-        ('chat', '0009_cheaper_log'),
-        ('chat', '0010_announcements'),
-        ('chat', '0011_uncompacted_segments'),
-        ('chat', '0012_team_withdrawals'),
-        ('chat', '0013_branch_choice_is_kept'),
-        ('chat', '0014_plain_labels'),
-        ('chat', '0015_search'),
-        ('chat', '0016_imports'),
-        ('chat', '0017_organization'),
-        ('chat', '0018_projects'),
-        ('chat', '0019_imported_names'),
-        ('chat', '0020_jobs'),
-        ('chat', '0021_sidebar'),
-        ('chat', '0022_request_digest'),
-        ('chat', '0023_search_prefixes'),
-        ('chat', '0024_search_days'),
-    ]
 
     initial = True
 

@@ -15,6 +15,8 @@ from chat.models.artifact import (
 from chat.models.audit import AuditEvent
 from chat.models.change import ChangeKind, ConversationChange
 from chat.models.comment import Comment, CommentNotice
+from chat.models.comparison import ComparedAnswer, Comparison
+from chat.models.context_start import ContextStart, SentContext, StartKind
 from chat.models.conversation import (
     BranchChoice,
     Conversation,
@@ -32,9 +34,21 @@ from chat.models.document import (
     DocumentPage,
     FileUse,
 )
+from chat.models.feedback import Feedback, FeedbackKind, FeedbackReason
 from chat.models.file import AnswerFile, Attachment, ChosenContent, StoredFile, UnsentFile
 from chat.models.file_content import FileContent, NewContent, UnreferencedObject
 from chat.models.fork import Fork
+from chat.models.identity import (
+    GroupRule,
+    Identity,
+    IdentityProvider,
+    ManagedMembership,
+    PasswordSetting,
+    ProviderSession,
+    ProviderSignIn,
+    SignInPurpose,
+    SignUp,
+)
 from chat.models.imports import Import, ImportedNames, ImportedSource
 from chat.models.installation import CacheEntry, KeyKind, KeyMark
 from chat.models.jobs import (
@@ -47,10 +61,12 @@ from chat.models.jobs import (
 )
 from chat.models.mention import Mention
 from chat.models.message_queue import QueuedFile, QueuedMessage
+from chat.models.model_grant import ModelGrant
 from chat.models.organization import Pin
 from chat.models.participant import Group, GroupMember, Participant
 from chat.models.presence import Draft, Presence, ReadMark
 from chat.models.preset import DefaultPreset, Preset, PresetVersion
+from chat.models.profile_picture import ProfilePicture
 from chat.models.project import (
     Project,
     ProjectAccess,
@@ -78,7 +94,9 @@ from chat.models.run import (
     RunStatus,
 )
 from chat.models.search import SearchKind, SearchRow
-from chat.models.team import Invitation, Membership, Team, TeamRole
+from chat.models.session import UserSession
+from chat.models.skill import Skill, SkillContent, SkillUpload, SkillVersion
+from chat.models.team import Invitation, InvitationUse, Membership, Team, TeamRole
 from chat.models.titles import (
     ACTIVE_TITLE_STATUSES,
     TitleReason,
@@ -88,6 +106,7 @@ from chat.models.titles import (
 )
 from chat.models.token import AccessToken
 from chat.models.tool import (
+    OWN_KINDS,
     SearchService,
     Tool,
     ToolCredentials,
@@ -106,14 +125,23 @@ from chat.models.tool_call import (
     ToolInput,
     ToolRecording,
 )
-from chat.models.upstream import SeenEvent, Upstream
-from chat.models.user import Announcements, InstructionsUse, PersonalInstructions, User
+from chat.models.upstream import FavoriteModel, SeenEvent, Upstream
+from chat.models.user import (
+    Announcements,
+    InstructionsUse,
+    PersonalInstructions,
+    ReadingDensity,
+    ReadingSize,
+    ReadingWidth,
+    User,
+)
 from chat.models.version import VersionConflict
 
 __all__ = [
     "ACTIVE_JOB_STATUSES",
     "ACTIVE_TITLE_STATUSES",
     "OPEN_STATUSES",
+    "OWN_KINDS",
     "UNSETTLED_STATUSES",
     "AccessKind",
     "AccessReason",
@@ -134,6 +162,9 @@ __all__ = [
     "ClientSource",
     "Comment",
     "CommentNotice",
+    "ComparedAnswer",
+    "Comparison",
+    "ContextStart",
     "Conversation",
     "ConversationChange",
     "ConversationContext",
@@ -144,12 +175,19 @@ __all__ = [
     "DocumentPage",
     "Draft",
     "EndedRun",
+    "FavoriteModel",
+    "Feedback",
+    "FeedbackKind",
+    "FeedbackReason",
     "FetchStatus",
     "FileContent",
     "FileUse",
     "Fork",
     "Group",
     "GroupMember",
+    "GroupRule",
+    "Identity",
+    "IdentityProvider",
     "Import",
     "ImportedNames",
     "ImportedSource",
@@ -157,6 +195,7 @@ __all__ = [
     "InputStatus",
     "InstructionsUse",
     "Invitation",
+    "InvitationUse",
     "Job",
     "JobChunk",
     "JobKind",
@@ -164,20 +203,24 @@ __all__ = [
     "JobStatus",
     "KeyKind",
     "KeyMark",
+    "ManagedMembership",
     "Membership",
     "Mention",
     "Message",
     "Mockup",
     "MockupFile",
     "MockupVersion",
+    "ModelGrant",
     "NewContent",
     "OAuthClient",
     "Participant",
+    "PasswordSetting",
     "PersonalInstructions",
     "Pin",
     "Presence",
     "Preset",
     "PresetVersion",
+    "ProfilePicture",
     "Project",
     "ProjectAccess",
     "ProjectColor",
@@ -185,6 +228,8 @@ __all__ = [
     "ProjectRole",
     "Prompt",
     "PromptVersion",
+    "ProviderSession",
+    "ProviderSignIn",
     "Question",
     "QuestionKind",
     "QuestionStatus",
@@ -192,6 +237,9 @@ __all__ = [
     "QueuedMessage",
     "RawSegment",
     "ReadMark",
+    "ReadingDensity",
+    "ReadingSize",
+    "ReadingWidth",
     "Role",
     "Run",
     "RunInstructions",
@@ -203,6 +251,14 @@ __all__ = [
     "SearchRow",
     "SearchService",
     "SeenEvent",
+    "SentContext",
+    "SignInPurpose",
+    "SignUp",
+    "Skill",
+    "SkillContent",
+    "SkillUpload",
+    "SkillVersion",
+    "StartKind",
     "StoredFile",
     "Team",
     "TeamRole",
@@ -226,6 +282,7 @@ __all__ = [
     "UnsentFile",
     "Upstream",
     "User",
+    "UserSession",
     "VariableKind",
     "VersionConflict",
     "Visibility",

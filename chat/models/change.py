@@ -36,6 +36,9 @@ class ChangeKind(models.TextChoices):
     SETTINGS_HIDDEN = "settings_hidden"
     QUEUED_SENT = "queued_sent"
     QUEUED_REMOVED = "queued_removed"
+    # Earlier turns are no longer sent to models, or are sent again.
+    CONTEXT_CUT = "context_cut"
+    CONTEXT_WHOLE = "context_whole"
 
 
 class ConversationChangeManager(models.Manager["ConversationChange"]):

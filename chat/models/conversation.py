@@ -15,6 +15,7 @@ from django.utils.translation import gettext, gettext_lazy
 from chat.core.prepared import PreparedUpdate
 from chat.models.preset import PresetVersion
 from chat.models.project import Project
+from chat.models.skill import Skill
 from chat.models.team import Team
 from chat.models.tool import Tool
 from chat.models.upstream import Upstream
@@ -63,10 +64,15 @@ class ConversationContext:
     # True if a tool is enabled in it; the next, if its team has any.
     has_tools: bool
     team_has_tools: bool
+    # True if a skill is switched on in it; the next, if the person could switch some on.
+    has_skills: bool
+    offers_skills: bool
     # True if an administrator has opened it with a reason.
     was_opened: bool
     # True if messages are queued in it.
     has_queue: bool
+    # True if several models have answered a message of it side by side.
+    has_comparison: bool
     # True if the person may copy it into a conversation of their own.
     may_fork: bool
     # True if it is such a copy; the next, if a change of it is signed in a line.
@@ -129,6 +135,8 @@ class Conversation(models.Model):
     )
     # The team's tools that are enabled in this conversation.
     tools = models.ManyToManyField(Tool, blank=True, related_name="conversations")
+    # The skills that are switched on. An answer gets those that the person it is for may use.
+    skills = models.ManyToManyField(Skill, blank=True, related_name="conversations")
     # True if readers are shown the system prompts, parameters and tools, which are the writers'
     # (`chat.access.may_see_settings`). The database's default is for processes of an older version.
     shows_settings = models.BooleanField(default=False, db_default=False)
@@ -148,6 +156,8 @@ class Conversation(models.Model):
 
     # Set where `chat.access.get_conversation` has loaded it.
     context: ConversationContext | None = None
+    # Set where it is known that no skill is switched on.
+    is_without_skills = False
 
     class Meta:
         verbose_name = gettext_lazy("conversation")
@@ -303,6 +313,9 @@ class Message(models.Model):
     text = models.TextField(blank=True)
     # The conversation's revision when this message last changed.
     revision = models.PositiveBigIntegerField(default=1)
+    # The conversation's revision when feedback on this answer last changed, which is no news; 0 if nobody has given
+    # any. The database's default is for processes of an older version.
+    feedback_revision = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
     created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
 
     # The author in the source of an imported conversation, if that was loaded with it and nobody

@@ -78,7 +78,13 @@ class StoredFile(models.Model):
         gettext_lazy("media type"), max_length=100, default="application/octet-stream"
     )
     size_bytes = models.PositiveBigIntegerField(default=0)
-    content = models.ForeignKey(FileContent, on_delete=models.PROTECT, related_name="files")
+    # Null if the bytes were deleted. What is known of them stays, and so does their text (`Document`).
+    content = models.ForeignKey(
+        FileContent, null=True, on_delete=models.PROTECT, related_name="files"
+    )
+    deleted_at = models.DateTimeField(null=True, editable=False)
+    # The digest of the bytes that were deleted.
+    deleted_sha256 = models.CharField(max_length=64, default="", db_default="", editable=False)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -89,19 +95,33 @@ class StoredFile(models.Model):
     class Meta:
         verbose_name = gettext_lazy("file")
         verbose_name_plural = gettext_lazy("files")
+        indexes = [
+            models.Index(
+                fields=["deleted_sha256"],
+                name="file_deleted_sha256",
+                condition=~models.Q(deleted_sha256=""),
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.name or self.public_id} ({self.size_bytes} bytes)"
 
     @property
+    def is_deleted(self) -> bool:
+        """True if the bytes were deleted, and the file is kept for the messages that have it."""
+        return self.content_id is None
+
+    @property
     def sha256(self) -> str:
-        return self.content_id
+        return self.content_id or self.deleted_sha256
 
     @property
     def body(self) -> bytes:
-        """The bytes of the file, read with each use; empty if it was deleted meanwhile. Raises
+        """The bytes of the file, read with each use; empty if they were deleted. Raises
         ``FilesUnavailable``."""
-        if StoredFile.content.is_cached(self):
+        if self.content_id is None:
+            return b""
+        if StoredFile.content.is_cached(self) and self.content is not None:
             return self.content.read()
         content = FileContent.objects.filter(pk=self.content_id).first()
         return content.read() if content else b""

@@ -1,4 +1,5 @@
-"""The bytes of files: each content once, in the database or in the storage for files."""
+"""The bytes of files: each content once, in the database or in the storage for files. Files of conversations and
+projects have them (`StoredFile`), and those of skills (`SkillContent`)."""
 
 from __future__ import annotations
 
@@ -99,15 +100,17 @@ class FileContentManager(models.Manager["FileContent"]):
             return cursor.fetchone() is not None
 
     def erase(self, sha256: str) -> bool:
-        """Deletes the content if no file has it; call it in a transaction. Raises ``IntegrityError`` at
+        """Deletes the content if no file, skill or picture has it; call it in a transaction. Raises ``IntegrityError`` at
         its end if such a file was committed while this waited for a transaction that held the
         content."""
         with connection.cursor() as cursor:
             cursor.execute(
                 "DELETE FROM chat_filecontent WHERE sha256 = %s"
                 " AND NOT EXISTS (SELECT 1 FROM chat_storedfile WHERE content_id = %s)"
+                " AND NOT EXISTS (SELECT 1 FROM chat_skillcontent WHERE content_id = %s)"
+                " AND NOT EXISTS (SELECT 1 FROM chat_profilepicture WHERE content_id = %s)"
                 " RETURNING object_name",
-                [sha256, sha256],
+                [sha256] * 4,
             )
             erased = cursor.fetchone()
         if erased and erased[0]:
@@ -115,7 +118,7 @@ class FileContentManager(models.Manager["FileContent"]):
         return erased is not None
 
     def unused(self) -> models.QuerySet[FileContent]:
-        return self.filter(files=None)
+        return self.filter(files=None, skills=None, pictures=None)
 
 
 def _write(content: C, *, is_optional: bool) -> C:

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from chat.models.conversation import Conversation, Message
 from chat.models.file import ChosenContent, StoredFile
+from chat.models.preset import PresetVersion
 from chat.models.upstream import Upstream
 
 
@@ -33,6 +34,11 @@ class QueuedMessage(models.Model):
     model = models.CharField(max_length=200)
     parameters = models.JSONField(default=dict)
     system_prompt = models.TextField(blank=True)
+    # The preset of the composer, for the conversation to remember; ``keeps_preset``: the one that it has then.
+    preset_version = models.ForeignKey(
+        PresetVersion, null=True, on_delete=models.SET_NULL, db_index=False, related_name="+"
+    )
+    keeps_preset = models.BooleanField(default=True, db_default=True)
     # The key of the form that was sent, and of the run that will answer.
     idempotency_key = models.UUIDField()
     # Somebody has asked to send it before the others, however the answer ends.

@@ -8,22 +8,15 @@ from typing import Any
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import Value
 from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
+from chat.models.places import one_of
 from chat.models.project import Project
 from chat.models.team import Team
 from chat.models.upstream import Upstream
 from chat.models.version import Version
-
-
-def _one_of(*names: str) -> Q:
-    """The condition that exactly one of these fields is set."""
-    condition = Q()
-    for name in names:
-        condition |= Q(**{f"{each}__isnull": each != name for each in names})
-    return condition
 
 
 class Preset(models.Model):
@@ -44,7 +37,7 @@ class Preset(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=_one_of("owner", "project", "team"), name="preset_has_one_place"
+                condition=one_of("owner", "project", "team"), name="preset_has_one_place"
             )
         ]
 
@@ -55,7 +48,7 @@ class Preset(models.Model):
 class PresetVersion(Version):
     """The settings of a preset. Names of servers and tools are stored too, for versions that outlive them.
 
-    ``tools``: objects with ``id`` and ``name``. ``starters``: suggested messages. ``controls``: objects with ``name`` and
+    ``tools`` and ``skills``: objects with ``id`` and ``name``. ``starters``: suggested messages. ``controls``: objects with ``name`` and
     ``choices``, each of which has a ``label`` and ``parameters``.
     """
 
@@ -77,6 +70,8 @@ class PresetVersion(Version):
     parameters = models.JSONField(default=dict, blank=True)
     system_prompt = models.TextField(blank=True)
     tools = models.JSONField(default=list, blank=True)
+    # The database's default is for processes of an older version.
+    skills = models.JSONField(default=list, db_default=Value([], models.JSONField()), blank=True)
     starters = models.JSONField(default=list, blank=True)
     controls = models.JSONField(default=list, blank=True)
 
@@ -108,6 +103,7 @@ class PresetVersion(Version):
             "parameters": self.parameters,
             "system_prompt": self.system_prompt,
             "tools": self.tools,
+            "skills": self.skills,
             "starters": self.starters,
             "controls": self.controls,
         }
@@ -130,7 +126,7 @@ class DefaultPreset(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=_one_of("user", "project", "team"), name="default_preset_has_one_place"
+                condition=one_of("user", "project", "team"), name="default_preset_has_one_place"
             )
         ]
 

@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from chat.models.conversation import Conversation, Message
+from chat.models.preset import PresetVersion
 from chat.models.project import Project
 from chat.models.upstream import Upstream
 
@@ -75,6 +76,16 @@ class Run(models.Model):
     # The dialect at the time of the request; the server's may have changed since.
     dialect = models.CharField(max_length=40, blank=True)
     model = models.CharField(gettext_lazy("model"), max_length=200)
+    # The version of a preset that the conversation used, for figures; what was sent may differ from it.
+    preset_version = models.ForeignKey(
+        PresetVersion,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        # Most runs have none: the index below is only of those that have one.
+        db_index=False,
+        related_name="+",
+    )
     system_prompt = models.TextField(blank=True)
     parameters = models.JSONField(default=dict, blank=True)
     # Definitions of the tools that were offered: [{"name", "description", "schema"}].
@@ -150,6 +161,12 @@ class Run(models.Model):
             models.Index(fields=["runner", "status"]),
             # The inbox reads a person's newest runs.
             models.Index(fields=["requested_by", "queued_at"], name="run_requested"),
+            # The deletion of a preset looks its versions up.
+            models.Index(
+                fields=["preset_version"],
+                condition=models.Q(preset_version__isnull=False),
+                name="run_preset",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(fields=["message", "position"], name="run_position_unique")

@@ -88,7 +88,7 @@ class Membership(models.Model):
 
 
 class Invitation(models.Model):
-    """A single-use link into a team. Only the SHA-256 of its token is stored."""
+    """A link into a team, for one person or several. Only the SHA-256 of its token is stored."""
 
     team = models.ForeignKey(
         Team,
@@ -113,6 +113,16 @@ class Invitation(models.Model):
     )
     created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
     expires_at = models.DateTimeField(gettext_lazy("expires"))
+    # How many people may join with the link, and how many have (see `InvitationUse`).
+    max_uses = models.PositiveSmallIntegerField(
+        gettext_lazy("number of people"), default=1, db_default=1
+    )
+    uses = models.PositiveSmallIntegerField(
+        gettext_lazy("people who joined"), default=0, db_default=0, editable=False
+    )
+    # When the link was last sent by email.
+    sent_at = models.DateTimeField(gettext_lazy("sent"), null=True, blank=True, editable=False)
+    # When and by whom it was used up: nobody can join with it any more.
     used_at = models.DateTimeField(gettext_lazy("used"), null=True, blank=True)
     used_by = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -137,3 +147,28 @@ class Invitation(models.Model):
     @property
     def is_open(self) -> bool:
         return self.used_at is None and self.revoked_at is None and self.expires_at > timezone.now()
+
+    @property
+    def is_expired(self) -> bool:
+        return self.expires_at <= timezone.now()
+
+
+class InvitationUse(models.Model):
+    """A person who joined by an invitation. Those used with an older version only have `Invitation.used_by`."""
+
+    invitation = models.ForeignKey(Invitation, on_delete=models.CASCADE, related_name="joined")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="joined_by"
+    )
+    at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["invitation", "user"], name="invitation_use_once_per_person"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} by invitation {self.invitation_id}"

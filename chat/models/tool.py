@@ -23,8 +23,14 @@ class ToolKind(models.TextChoices):
     MCP = "mcp", gettext_lazy("MCP server")
     SEARCH = "search", gettext_lazy("Web search")
     PAGE = "page", gettext_lazy("Read a page")
-    # No tool of a team has this kind: they are functions that a model gets where files are attached for it to read.
+    # No tool of a team has one of these kinds: they are functions of Tributary itself, which a model gets where files are
+    # attached for it to read, and where skills are switched on.
     FILES = "files", gettext_lazy("Read attached files")
+    SKILLS = "skills", gettext_lazy("Load skills")
+
+
+# The kinds that are functions of Tributary itself. Nobody approves their calls, and repeating one does no harm.
+OWN_KINDS = (ToolKind.FILES, ToolKind.SKILLS)
 
 
 class ToolRule(models.TextChoices):

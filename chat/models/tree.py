@@ -57,25 +57,46 @@ def newest_below(messages: Iterable[Message]) -> dict[int, Message]:
     return newest
 
 
-def visible_path(messages: Iterable[Message], choices: Mapping[int | None, int]) -> list[Place]:
+def visible_path(
+    messages: Iterable[Message],
+    choices: Mapping[int | None, int],
+    preferred: Mapping[int, int] | None = None,
+) -> list[Place]:
     """The path that a user sees: at each fork the chosen child, else the one whose branch was
-    continued last."""
+    continued last. ``preferred``: as in `newest_version`."""
     rows = list(messages)
     children = children_by_parent(rows)
     newest = newest_below(rows) if any(len(each) > 1 for each in children.values()) else {}
     path: list[Place] = []
     parent: int | None = None
     while siblings := children.get(parent):
-        place = _place(siblings, choices.get(parent), newest)
+        place = _place(siblings, choices.get(parent), newest, preferred or {})
         path.append(place)
         parent = place.message.pk
     return path
 
 
-def _place(siblings: list[Message], chosen: int | None, newest: Mapping[int, Message]) -> Place:
+def newest_version(
+    keys: Iterable[int], newest: Mapping[int, Message], preferred: Mapping[int, int]
+) -> int:
+    """The one of several siblings that a newcomer sees, by its key: the one whose branch was continued last.
+
+    ``preferred`` leads from the answers of a comparison to the one that people went on with, which stands in for those
+    that nobody continued.
+    """
+    found = max(keys, key=lambda key: newest[key].pk)
+    return preferred.get(found, found) if newest[found].pk == found else found
+
+
+def _place(
+    siblings: list[Message],
+    chosen: int | None,
+    newest: Mapping[int, Message],
+    preferred: Mapping[int, int],
+) -> Place:
     keys = [message.pk for message in siblings]
     if len(keys) > 1 and chosen not in keys:
-        chosen = max(keys, key=lambda key: newest[key].pk)
+        chosen = newest_version(keys, newest, preferred)
     index = keys.index(chosen) if chosen in keys else 0
     return Place(
         message=siblings[index],

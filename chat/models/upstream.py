@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import models
@@ -14,6 +14,9 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy
 
 from chat.core import encryption
+
+if TYPE_CHECKING:
+    from chat.models.model_grant import ModelGrant
 
 # The types that servers give models which hold no conversation: LM Studio, Mistral, Together, Venice, Vercel's
 # AI Gateway. Decision models answer fixed questions with probabilities.
@@ -111,6 +114,8 @@ class Upstream(models.Model):
     # Active runs continue, and nothing new starts: new runs wait in the queue.
     is_draining = models.BooleanField(gettext_lazy("paused"), default=False)
     is_demo = models.BooleanField(default=False, editable=False)
+    # Only teams with a grant may use it (`ModelGrant`). A column, so that a server for everyone costs no query.
+    is_limited = models.BooleanField(default=False, db_default=False, editable=False)
     # Settings of the dialect, as its `options` declare them.
     options = models.JSONField(default=dict, blank=True)
     # The default parameters of a request, by the names of the dialect's parameters.
@@ -121,6 +126,13 @@ class Upstream(models.Model):
     # that an administrator switched have "is_off", too.
     model_list = models.JSONField(default=list, blank=True)
     models_listed_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # When a runner reads the list again (`chat.servers.list_refresh`): without a time an hour after it was read. While
+    # a runner reads it, it is the time after which that runner counts as lost.
+    models_due_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # The failures since the list was read, the time of the last one, and the reason in words.
+    models_failures = models.PositiveSmallIntegerField(default=0, db_default=0, editable=False)
+    models_failed_at = models.DateTimeField(null=True, blank=True, editable=False)
+    models_error = models.TextField(blank=True, default="", db_default="", editable=False)
     # Steps of the last connection test.
     probe = models.JSONField(default=list, blank=True, editable=False)
     probed_at = models.DateTimeField(
@@ -136,6 +148,10 @@ class Upstream(models.Model):
     )
     created_at = models.DateTimeField(gettext_lazy("created"), default=timezone.now, editable=False)
 
+    # The grants of the person and teams for whom `chat.access` has loaded a limited server. ``None`` for a server for
+    # everyone, and for the administration, where no grant counts.
+    known_grants: Sequence[ModelGrant] | None = None
+
     class Meta:
         verbose_name = gettext_lazy("server")
         verbose_name_plural = gettext_lazy("servers")
@@ -146,11 +162,21 @@ class Upstream(models.Model):
     @property
     def chat_models(self) -> list[dict[str, Any]]:
         """The entries of its list that people can choose."""
-        return [entry for entry in self.model_list if is_offered(entry)]
+        return [
+            entry
+            for entry in self.model_list
+            if is_offered(entry) and self._is_granted(entry["id"])
+        ]
 
     def is_off(self, model: str) -> bool:
-        """Returns whether an administrator disabled this model."""
+        """Returns whether an administrator disabled this model, or doesn't let this person or team use it."""
+        if not self._is_granted(model):
+            return True
         return any(entry.get("is_off") and entry["id"] == model for entry in self.model_list)
+
+    def _is_granted(self, model: str) -> bool:
+        grants = self.known_grants
+        return grants is None or any(grant.allows(model) for grant in grants)
 
     @property
     def _key_context(self) -> str:
@@ -193,6 +219,32 @@ class Upstream(models.Model):
     def all_options(self) -> dict[str, object]:
         """Every option of the dialect, for the request about to be made. Raises ``DecryptionError``."""
         return {**self.options, **self.open_secret_options()}
+
+
+class FavoriteModel(models.Model):
+    """A model that a person has marked with a star. One that its server no longer lists is kept, because it may come
+    back, and isn't shown."""
+
+    user = models.ForeignKey(
+        # The constraint's index does this, too.
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        db_index=False,
+        related_name="favorite_models",
+    )
+    upstream = models.ForeignKey(Upstream, on_delete=models.CASCADE, related_name="+")
+    model = models.CharField(max_length=200)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "upstream", "model"], name="favorite_model_unique"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id}: {self.model}"
 
 
 class SeenEvent(models.Model):

@@ -33,6 +33,32 @@ class Announcements(models.TextChoices):
     ENDS = "ends", gettext_lazy("Only when an answer is complete")
 
 
+class ReadingWidth(models.TextChoices):
+    """The longest line of a conversation."""
+
+    NARROW = "narrow", gettext_lazy("Narrow")
+    STANDARD = "", gettext_lazy("Standard")
+    WIDE = "wide", gettext_lazy("Wide")
+    FULL = "full", gettext_lazy("Full")
+
+
+class ReadingSize(models.TextChoices):
+    """The size of the text of messages and answers."""
+
+    SMALL = "small", gettext_lazy("Small")
+    STANDARD = "", gettext_lazy("Standard")
+    LARGE = "large", gettext_lazy("Large")
+    LARGEST = "largest", gettext_lazy("Largest")
+
+
+class ReadingDensity(models.TextChoices):
+    """The space between lines and between messages."""
+
+    COMPACT = "compact", gettext_lazy("Compact")
+    STANDARD = "", gettext_lazy("Standard")
+    RELAXED = "relaxed", gettext_lazy("Relaxed")
+
+
 class User(AbstractBaseUser, PermissionsMixin):
     public_id = models.UUIDField(
         gettext_lazy("public ID"), default=uuid.uuid4, unique=True, editable=False
@@ -69,12 +95,50 @@ class User(AbstractBaseUser, PermissionsMixin):
     muted_kinds = models.CharField(
         max_length=200, blank=True, default="", db_default="", editable=False
     )
+    # How this person reads conversations: each page has it on its root element, so that nothing moves while it loads.
+    # They are here, because each request reads the user anyway.
+    reading_width = models.CharField(
+        max_length=10,
+        choices=ReadingWidth.choices,
+        blank=True,
+        default=ReadingWidth.STANDARD,
+        db_default="",
+        editable=False,
+    )
+    reading_size = models.CharField(
+        max_length=10,
+        choices=ReadingSize.choices,
+        blank=True,
+        default=ReadingSize.STANDARD,
+        db_default="",
+        editable=False,
+    )
+    reading_density = models.CharField(
+        max_length=10,
+        choices=ReadingDensity.choices,
+        blank=True,
+        default=ReadingDensity.STANDARD,
+        db_default="",
+        editable=False,
+    )
+    wraps_code = models.BooleanField(default=False, db_default=False, editable=False)
     # Conversations that the person has never opened are unread if they have changed since then. For accounts
     # of an older version it is the time of the update.
     unread_since = models.DateTimeField(default=timezone.now, db_default=Now(), editable=False)
     # How often this person has changed their pins, or the place of a private conversation: part of the version
     # of their sidebar.
     pin_changes = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
+    # Part of the address of the person's picture, so that browsers may keep it; empty without a picture. It
+    # stands here because pages with an author's name have read this row anyway.
+    picture_version = models.CharField(
+        max_length=16, blank=True, default="", db_default="", editable=False
+    )
+    # A name of the IANA database. Empty: that of the browser.
+    time_zone = models.CharField(
+        gettext_lazy("time zone"), max_length=64, blank=True, default="", db_default=""
+    )
+    # True with an authenticator app or a passkey. It is here, because each request has to know it.
+    has_second_factor = models.BooleanField(default=False, db_default=False, editable=False)
     date_joined = models.DateTimeField(gettext_lazy("joined"), default=timezone.now)
 
     objects: ClassVar[UserManager] = UserManager()
@@ -90,6 +154,12 @@ class User(AbstractBaseUser, PermissionsMixin):
 
     def __str__(self) -> str:
         return self.name or self.email
+
+    @property
+    def reading(self) -> str:
+        """The values of the reading settings that aren't standard, as pages and style sheets have them."""
+        chosen = (self.reading_width, self.reading_size, self.reading_density)
+        return " ".join(each for each in chosen if each)
 
     def get_full_name(self) -> str:
         return self.name

@@ -51,14 +51,23 @@ def add_member(user: User, group: Group, person: User) -> None:
             raise _gone()
         if access.membership_of(person, group.team_id) is None:
             raise ActionRefused(gettext("This person isn’t on the team of this group."))
+        _refuse_managed(group, person)
         _, is_new = GroupMember.objects.get_or_create(group=group, user=person)
         if is_new:
             _record(user, "group.member_added", group, person)
     notify.publish_after_commit(notify.ROOMS)
 
 
+def _refuse_managed(group: Group, person: User) -> None:
+    """Raises ``ActionRefused`` if a provider decides: it would change the group back at the next sign-in."""
+    if provider := access.manager_in_group(person, group):
+        text = gettext("%(provider)s decides who of its people is in this group.")
+        raise ActionRefused(text % {"provider": provider})
+
+
 def remove_member(user: User, group: Group, person: User) -> None:
     with transaction.atomic():
+        _refuse_managed(group, person)
         if not GroupMember.objects.filter(group=group, user=person).delete()[0]:
             raise ActionRefused(gettext("This person is no longer in the group."))
         _record(user, "group.member_removed", group, person)

@@ -19,6 +19,7 @@ from chat.core.errors import ActionRefused
 from chat.models import Conversation, Group, Team, User
 from chat.participants import group_actions as actions
 from chat.participants.forms import GroupForm, GroupMemberForm
+from chat.web.confirmation import confirmed_recently
 from chat.web.decorators import login_required, post_action
 
 # Conversations without a manager that are listed; of more the rest follows as these are taken over.
@@ -103,7 +104,9 @@ def group(request: HttpRequest, public_id: UUID) -> HttpResponse:
 
 def _people(shown: Group) -> QuerySet[User]:
     on_team = Q(is_active=True, memberships__team=shown.team_id)
-    return User.objects.filter(on_team, group_memberships__group=shown).order_by("name", "email")
+    people = User.objects.filter(on_team, group_memberships__group=shown)
+    managed_by = access.managing_provider_in(shown)
+    return people.annotate(managed_by=managed_by).order_by("name", "email")
 
 
 def _addable(shown: Group) -> QuerySet[User]:
@@ -121,6 +124,7 @@ def _back(request: HttpRequest, shown: Group, refusal: ActionRefused | None = No
     return redirect("group", public_id=shown.public_id)
 
 
+@confirmed_recently()
 @post_action(_managed_group, _back)
 def member(request: HttpRequest, shown: Group) -> HttpResponse:
     """Adds a person to a group, or removes them."""
@@ -136,6 +140,7 @@ def member(request: HttpRequest, shown: Group) -> HttpResponse:
     return _back(request, shown)
 
 
+@confirmed_recently()
 @post_action(_managed_group, _back)
 def delete(request: HttpRequest, shown: Group) -> HttpResponse:
     actions.delete_group(request.user, shown)

@@ -55,6 +55,9 @@ class PresentPerson(NamedTuple):
     name: str
     is_idle: bool
     is_typing: bool
+    public_id: UUID | None = None
+    # As that of `User`, for the picture.
+    picture_version: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -111,7 +114,8 @@ def store_signs(signs: Sequence[Sign]) -> Collection[Sign]:
 _READ = """
     SELECT chat_conversation.public_id, chat_user.id, chat_user.name, chat_user.email,
         presence.active_at IS NULL OR presence.active_at <= %s,
-        presence.typed_at IS NOT NULL AND presence.typed_at > %s
+        presence.typed_at IS NOT NULL AND presence.typed_at > %s,
+        chat_user.public_id, chat_user.picture_version
     FROM {asked}
     JOIN chat_conversation ON chat_conversation.public_id = asked.room
     JOIN chat_presence presence
@@ -132,10 +136,18 @@ def read_people(
     values = (now - IDLE_AFTER, now - TYPING_FOR, _asked.value((room,) for room in asked))
     rows = fetch(_READ.format(asked=_asked.text), [*values, now - GONE_AFTER])
     found: dict[UUID, list[PresentPerson]] = {room: [] for room in asked}
-    for room, pk, name, email, is_idle, is_typing in rows:
-        person = PresentPerson(pk, name or email, bool(is_idle), bool(is_typing))
-        found[room if isinstance(room, UUID) else UUID(room)].append(person)
+    for room, pk, name, email, is_idle, is_typing, public_id, picture_version in rows:
+        person = PresentPerson(
+            *(pk, name or email, bool(is_idle), bool(is_typing)),
+            *(_as_uuid(public_id), picture_version),
+        )
+        found[_as_uuid(room)].append(person)
     return {room: tuple(people) for room, people in found.items()}
+
+
+def _as_uuid(value: UUID | str) -> UUID:
+    """SQLite has texts."""
+    return value if isinstance(value, UUID) else UUID(value)
 
 
 # The rows of people who are here now are few, so they come first.

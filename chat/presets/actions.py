@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, gettext_noop, ngettext
 
 from chat import access
 from chat.conversations.preset_choice import Control
@@ -23,12 +23,21 @@ from chat.models import (
     Team,
     Upstream,
     User,
-    VersionConflict,
 )
 from chat.presets.controls import to_stored
+from chat.web.versions import ConflictWords, add_version
 
 # Presets that one person, one project or one team may have.
 MOST_PRESETS = 200
+CONFLICT = ConflictWords(
+    deleted=gettext_noop("This preset was deleted."),
+    changed=gettext_noop(
+        "This preset was changed meanwhile. What you entered is kept; look at the versions, then save again."
+    ),
+    changed_by=gettext_noop(
+        "%(name)s changed this preset meanwhile. What you entered is kept; look at the versions, then save again."
+    ),
+)
 DEFAULT_ICON = "sliders-horizontal"
 
 Place = Team | Project | None
@@ -37,7 +46,7 @@ Place = Team | Project | None
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
     """The settings in a version of a preset. ``upstream`` is ``None`` only where a server was removed since, which
-    ``server_name`` names. ``tools`` are objects with ``id`` and ``name``."""
+    ``server_name`` names. ``tools`` and ``skills`` are objects with ``id`` and ``name``."""
 
     upstream: Upstream | None
     model: str
@@ -46,6 +55,7 @@ class Content:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     system_prompt: str = ""
     tools: Sequence[Mapping[str, str]] = ()
+    skills: Sequence[Mapping[str, str]] = ()
     starters: Sequence[str] = ()
     controls: Sequence[Control] = ()
 
@@ -53,7 +63,7 @@ class Content:
 def create_preset(user: User, place: Place, *, name: str, content: Content) -> PresetVersion:
     """A preset of the person, or of a team or a project in which they write. Raises ``ActionRefused``, also if there
     are too many."""
-    of_place = _of(user, place)
+    of_place = access.fields_of_place(user, place)
     with transaction.atomic():
         if Preset.objects.filter(**of_place).count() >= MOST_PRESETS:
             words = ngettext(
@@ -64,23 +74,9 @@ def create_preset(user: User, place: Place, *, name: str, content: Content) -> P
             raise ActionRefused(words % {"count": MOST_PRESETS})
         preset = Preset.objects.create(**of_place, name=name)
         version = _version(user, preset, content)
-        _add(version, known=0)
+        add_version(version, known=0, words=CONFLICT)
         _record(user, "preset.created", preset)
     return version
-
-
-def _of(user: User, place: Place) -> dict[str, Any]:
-    """The place of a new preset, as its fields."""
-    if place is None:
-        return {"owner": user, "team": None, "project": None}
-    if isinstance(place, Project):
-        may_write = access.may_write_in_project(user, place)
-    else:
-        may_write = access.writable_teams(user).filter(pk=place.pk).exists()
-    if not may_write:
-        raise PermissionDenied(gettext("You have read-only access here."))
-    name = "project" if isinstance(place, Project) else "team"
-    return {"owner": None, "team": None, "project": None, name: place}
 
 
 def change_preset(user: User, preset: Preset, *, known: int, name: str, content: Content) -> None:
@@ -88,7 +84,7 @@ def change_preset(user: User, preset: Preset, *, known: int, name: str, content:
     edited. Raises ``ActionRefused`` if there is a newer one by now."""
     with transaction.atomic():
         Preset.objects.filter(pk=preset.pk).update(name=name)
-        _add(_version(user, preset, content), known=known)
+        add_version(_version(user, preset, content), known=known, words=CONFLICT)
         _record(user, "preset.changed", preset)
 
 
@@ -97,7 +93,7 @@ def use_version(user: User, preset: Preset, version: PresetVersion) -> None:
     copy = PresetVersion(preset=preset, **version.content(), author=user)
     newest = version.newest()
     with transaction.atomic():
-        if _add(copy, known=newest.number if newest else 0):
+        if add_version(copy, known=newest.number if newest else 0, words=CONFLICT):
             _record(user, "preset.changed", preset)
 
 
@@ -151,29 +147,10 @@ def _version(user: User, preset: Preset, content: Content) -> PresetVersion:
         parameters=dict(content.parameters),
         system_prompt=content.system_prompt,
         tools=[dict(each) for each in content.tools],
+        skills=[dict(each) for each in content.skills],
         starters=list(content.starters),
         controls=to_stored(content.controls),
     )
-
-
-def _add(version: PresetVersion, *, known: int) -> bool:
-    try:
-        return version.add(known=known)
-    except VersionConflict as conflict:
-        raise ActionRefused(_changed_by(conflict)) from None
-
-
-def _changed_by(conflict: VersionConflict) -> str:
-    if conflict.newest is None:
-        return gettext("This preset was deleted.")
-    if conflict.newest.author is None:
-        return gettext(
-            "This preset was changed meanwhile. What you entered is kept; look at the versions, then save again."
-        )
-    words = gettext(
-        "%(name)s changed this preset meanwhile. What you entered is kept; look at the versions, then save again."
-    )
-    return words % {"name": conflict.newest.author}
 
 
 def _record(user: User, verb: str, preset: Preset) -> None:

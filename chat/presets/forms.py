@@ -9,12 +9,13 @@ from django import forms
 from django.db.models import QuerySet
 from django.utils.translation import gettext, gettext_lazy
 
-from chat.conversations.choice_form import ChoiceForm, ToolsField
+from chat.conversations.choice_form import ChoiceForm, SkillsField, ToolsField
 from chat.conversations.preset_choice import Control, controls_of
-from chat.models import Conversation, PresetVersion, Project, Team, Tool, Upstream
-from chat.presets.actions import DEFAULT_ICON, Content, Place
+from chat.models import Conversation, PresetVersion, Project, Skill, Team, Tool, Upstream
+from chat.presets.actions import DEFAULT_ICON, Content
 from chat.presets.controls import LABEL_LENGTH, MOST_CONTROLS, choices_in, lines_of
 from chat.web.forms import NameField, WordsField
+from chat.web.places import PlaceField
 
 MOST_STARTERS = 6
 STARTER_LENGTH = 2_000
@@ -24,38 +25,8 @@ ICONS = (
 )
 
 
-class PlaceField(forms.ChoiceField):
-    """The people who can use a preset: only the person, or those of a team or a project."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(
-            label=gettext_lazy("Who can use it"), choices=[("", ONLY_ME)], required=False, **kwargs
-        )
-        self.places: dict[str, Team | Project] = {}
-
-    def offer(self, teams: Iterable[Team], projects: Iterable[Project]) -> None:
-        teams_by = {f"team:{each.public_id}": each for each in teams}
-        projects_by = {f"project:{each.public_id}": each for each in projects}
-        self.places = {**teams_by, **projects_by}
-        groups = [(gettext("Teams"), teams_by), (gettext("Projects"), projects_by)]
-        self.choices = [
-            ("", ONLY_ME),
-            *(
-                (label, [(key, str(each)) for key, each in by.items()])
-                for label, by in groups
-                if by
-            ),
-        ]
-
-    def clean(self, value: Any) -> Place:
-        return self.places.get(super().clean(value))
-
-
-ONLY_ME = gettext_lazy("Only me")
-
-
 class PresetForm(ChoiceForm):
-    """``version`` is the one that is edited; ``tools`` are those that its people may turn on."""
+    """``version`` is the one that is edited; ``tools`` and ``skills`` are those that its people may turn on."""
 
     is_shown_again: ClassVar[bool] = True
 
@@ -74,6 +45,12 @@ class PresetForm(ChoiceForm):
         required=False,
         widget=forms.CheckboxSelectMultiple,
     )
+    skills = SkillsField(
+        label=gettext_lazy("Skills"),
+        queryset=Skill.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
     starters = WordsField(
         label=gettext_lazy("Suggested messages"),
         required=False,
@@ -87,12 +64,14 @@ class PresetForm(ChoiceForm):
         *,
         upstreams: Iterable[Upstream],
         tools: QuerySet[Tool],
+        skills: QuerySet[Skill],
         version: PresetVersion | None = None,
         remembered: Conversation | None = None,
     ) -> None:
         super().__init__(data, upstreams=upstreams, remembered=remembered)
         self.version = version
         self.fields["tools"].queryset = tools.select_related("team")
+        self.fields["skills"].queryset = skills.order_by("name", "pk")
         controls = controls_of(version.controls) if version else []
         self.control_rows = []
         for number in range(MOST_CONTROLS):
@@ -103,6 +82,7 @@ class PresetForm(ChoiceForm):
                 "name": version.preset.name,
                 "icon": version.icon,
                 "tools": [each["id"] for each in version.tools],
+                "skills": [each["id"] for each in version.skills],
                 "starters": "\n".join(version.starters),
             }
 
@@ -161,23 +141,25 @@ class PresetForm(ChoiceForm):
             return None
 
     def content(self) -> Content:
-        """The settings of a valid form. Tools of the edited version that this person can't turn on stay in it."""
+        """The settings of a valid form. Tools and skills of the edited version that this person can't turn on stay in
+        it."""
         said = self.cleaned_data
-        offered = {str(tool.public_id) for tool in self.fields["tools"].queryset}
-        kept = self.version.tools if self.version else []
         return Content(
             upstream=said["upstream"],
             model=said["model"],
             icon=said["icon"],
             parameters=self.chosen_parameters(),
             system_prompt=said["system_prompt"].strip(),
-            tools=[
-                *tool_entries(said["tools"]),
-                *(each for each in kept if each["id"] not in offered),
-            ],
+            tools=self._chosen("tools", self.version.tools if self.version else []),
+            skills=self._chosen("skills", self.version.skills if self.version else []),
             starters=said["starters"],
             controls=said["controls"],
         )
+
+    def _chosen(self, field: str, kept: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+        offered = {str(each.public_id) for each in self.fields[field].queryset}
+        chosen = entries_of(self.cleaned_data[field])
+        return [*chosen, *(each for each in kept if each["id"] not in offered)]
 
 
 class NewPresetForm(PresetForm):
@@ -208,6 +190,6 @@ class SavePresetForm(forms.Form):
         self.fields["preset_place"].offer(teams, projects)
 
 
-def tool_entries(tools: Iterable[Tool]) -> list[dict[str, str]]:
-    """Tools as a version stores them."""
-    return [{"id": str(tool.public_id), "name": tool.name} for tool in tools]
+def entries_of(things: Iterable[Tool | Skill]) -> list[dict[str, str]]:
+    """Tools or skills as a version stores them."""
+    return [{"id": str(each.public_id), "name": each.name} for each in things]

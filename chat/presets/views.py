@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -39,7 +39,7 @@ from chat.models import (
 )
 from chat.presets import actions
 from chat.presets.actions import Content, Place
-from chat.presets.forms import NewPresetForm, PresetForm, SavePresetForm, tool_entries
+from chat.presets.forms import NewPresetForm, PresetForm, SavePresetForm, entries_of
 from chat.presets.words import text_of
 from chat.web.decorators import (
     login_required,
@@ -47,6 +47,7 @@ from chat.web.decorators import (
     post_action,
     refuse_with_message,
 )
+from chat.web.places import places_of
 from chat.web.versions import known_version, posted_version, version_lines
 
 
@@ -88,9 +89,7 @@ def key_of(place: Place) -> str:
 def presets(request: HttpRequest) -> HttpResponse:
     user = request.user
     rows = list(access.newest_versions(access.visible_presets(user)))
-    teams = {row.preset.team for row in rows if row.preset.team}
-    projects = {row.preset.project for row in rows if row.preset.project}
-    places: list[Any] = [None, *sorted(teams, key=_by_name), *sorted(projects, key=_by_name)]
+    places = places_of(row.preset for row in rows)
     defaults = _defaults(user, places)
     groups = [
         PresetGroup(
@@ -112,10 +111,6 @@ def presets(request: HttpRequest) -> HttpResponse:
     return render(request, "presets/presets.html", context)
 
 
-def _by_name(place: Team | Project) -> tuple[str, int]:
-    return place.name, place.pk
-
-
 def _defaults(user: User, places: Sequence[Any]) -> dict[Place, int]:
     """The keys of the default presets of the person and of the places."""
     teams = [each for each in places if isinstance(each, Team)]
@@ -133,13 +128,17 @@ def new(request: HttpRequest) -> HttpResponse:
         request.POST or None,
         upstreams=access.usable_upstreams(user),
         tools=_tools(user, None),
+        skills=access.skills_for_preset(user, None),
         teams=list(access.writable_teams(user)),
         projects=list(access.writable_projects(user)),
     )
     if form.is_valid():
         said = form.cleaned_data
+        # A preset for others has none of the person's own skills.
+        fitting = access.skills_for_preset(user, said["place"]).filter(pk__in=said["skills"])
+        content = replace(form.content(), skills=entries_of(fitting.order_by("name", "pk")))
         try:
-            actions.create_preset(user, said["place"], name=said["name"], content=form.content())
+            actions.create_preset(user, said["place"], name=said["name"], content=content)
         except ActionRefused as refusal:
             form.add_error(None, str(refusal))
         else:
@@ -160,8 +159,9 @@ def preset(request: HttpRequest, public_id: UUID) -> HttpResponse:
         return render(request, "presets/preset.html", context)
     form = PresetForm(
         request.POST or None,
-        upstreams=access.usable_upstreams(user),
+        upstreams=access.usable_upstreams(user, _teams_using(shown)),
         tools=_tools(user, shown),
+        skills=access.skills_for_preset(user, shown.team or shown.project),
         version=version,
         remembered=_as_stored(version),
     )
@@ -222,10 +222,16 @@ def _edit_page(
     return render(request, "presets/edit.html", context, status=status)
 
 
+def _teams_using(preset: Preset) -> list[Team] | None:
+    """The team in which a preset is used; ``None`` for a person's own, which they use in all of theirs."""
+    team = preset.team or (preset.project and preset.project.team)
+    return [team] if team else None
+
+
 def _problems(user: User, version: PresetVersion) -> Sequence[str]:
     """Sentences about settings of a preset that can't be used now."""
     form = ChoiceForm(
-        upstreams=access.usable_upstreams(user),
+        upstreams=access.usable_upstreams(user, _teams_using(version.preset)),
         remembered=_as_stored(version),
     )
     owning = version.preset.team or (version.preset.project and version.preset.project.team)
@@ -305,12 +311,12 @@ def choose(request: HttpRequest, public_id: UUID) -> HttpResponse:
 
 def _composer_parts(request: HttpRequest, version: PresetVersion, data: Any) -> HttpResponse:
     user = request.user
-    upstreams = list(access.usable_upstreams(user))
+    conversation, teams = _place_in(user, data)
+    upstreams = list(access.usable_upstreams(user, teams))
     now = _posted_choice(upstreams, data.get("choice", ""))
     form = ChoiceForm(
         upstreams=upstreams, remembered=as_conversation(version, upstreams, instead=now)
     )
-    conversation, teams = _place_in(user, data)
     shown = preset_in_use(user, version, form, teams)
     context = {
         "form": form,
@@ -373,28 +379,34 @@ def _saved(
     user: User, data: Any, choice: ChoiceForm, form: SavePresetForm, used: PresetVersion | None
 ) -> PresetVersion:
     """Raises ``ActionRefused``, ``PermissionDenied`` and ``Http404``."""
-    content = _content_of(user, data, choice.model_choice(), used)
     if "update" not in data:
         said = form.cleaned_data
-        return actions.create_preset(
-            user, said["preset_place"], name=said["preset_name"], content=content
-        )
+        place = said["preset_place"]
+        content = _content_of(user, data, choice.model_choice(), used, place)
+        return actions.create_preset(user, place, name=said["preset_name"], content=content)
     if used is None:
         raise ActionRefused(gettext("This preset was deleted."))
     preset = access.get_editable_preset(user, used.preset.public_id)
+    place = preset.team or preset.project
+    content = _content_of(user, data, choice.model_choice(), used, place)
     actions.change_preset(user, preset, known=used.number, name=preset.name, content=content)
     return _newest(preset)
 
 
-def _content_of(user: User, data: Any, choice: ModelChoice, used: PresetVersion | None) -> Content:
-    """The settings in the composer, with the suggestions and controls of the preset that it uses."""
+def _content_of(
+    user: User, data: Any, choice: ModelChoice, used: PresetVersion | None, place: Place
+) -> Content:
+    """The settings in the composer, with the suggestions and controls of the preset that it uses, and the skills that all
+    people of the place can use."""
     conversation, teams = _place_in(user, data)
+    skills = access.skills_for_preset(user, place)
     if conversation is not None:
         tools = conversation.tools.all()
+        skills = skills.filter(conversations=conversation)
     else:
-        ids = [public_id for each in data.getlist("tools") if (public_id := as_uuid(each))]
-        mine = Tool.objects.filter(team__in=teams, public_id__in=ids)
+        mine = Tool.objects.filter(team__in=teams, public_id__in=_ids_in(data, "tools"))
         tools = access.usable_tools(user, mine)
+        skills = skills.filter(public_id__in=_ids_in(data, "skills"))
     kept: dict[str, Any] = {}
     if used is not None:
         kept = {
@@ -407,6 +419,11 @@ def _content_of(user: User, data: Any, choice: ModelChoice, used: PresetVersion 
         model=choice.model,
         parameters=choice.parameters,
         system_prompt=choice.system_prompt,
-        tools=tool_entries(tools),
+        tools=entries_of(tools),
+        skills=entries_of(skills.order_by("name", "pk")),
         **kept,
     )
+
+
+def _ids_in(data: Any, name: str) -> list[UUID]:
+    return [public_id for each in data.getlist(name) if (public_id := as_uuid(each))]

@@ -35,6 +35,9 @@ def _sections(version: PresetVersion) -> Iterator[str]:
     if version.tools:
         names = "\n".join(each["name"] for each in version.tools)
         yield f"{gettext('Tools')}:\n{names}"
+    if version.skills:
+        names = "\n".join(each["name"] for each in version.skills)
+        yield f"{gettext('Skills')}:\n{names}"
     if version.starters:
         yield "\n".join([f"{gettext('Suggested messages')}:", *version.starters])
     for control in controls_of(version.controls):

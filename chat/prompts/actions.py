@@ -6,15 +6,25 @@ from collections.abc import Sequence
 
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext, gettext_noop, ngettext
 
 from chat import access
 from chat.core.errors import ActionRefused
-from chat.models import AuditEvent, Prompt, PromptVersion, Team, User, VersionConflict
+from chat.models import AuditEvent, Prompt, PromptVersion, Team, User
 from chat.prompts.variables import Variable, to_stored
+from chat.web.versions import ConflictWords, add_version
 
 # Prompts that one person, or one team, may have.
 MOST_PROMPTS = 500
+CONFLICT = ConflictWords(
+    deleted=gettext_noop("This prompt was deleted."),
+    changed=gettext_noop(
+        "This prompt was changed meanwhile. Your text is kept; look at the versions, then save again."
+    ),
+    changed_by=gettext_noop(
+        "%(name)s changed this prompt meanwhile. Your text is kept; look at the versions, then save again."
+    ),
+)
 
 
 def create_prompt(
@@ -34,7 +44,11 @@ def create_prompt(
             raise ActionRefused(words % {"count": MOST_PROMPTS})
         prompt = Prompt.objects.create(owner=owner, team=team, name=name)
         stored = to_stored(variables)
-        _add(PromptVersion(prompt=prompt, text=text, variables=stored, author=user), known=0)
+        add_version(
+            PromptVersion(prompt=prompt, text=text, variables=stored, author=user),
+            known=0,
+            words=CONFLICT,
+        )
         _record(user, "prompt.created", prompt)
     return prompt
 
@@ -53,7 +67,7 @@ def change_prompt(
     version = PromptVersion(prompt=prompt, text=text, variables=to_stored(variables), author=user)
     with transaction.atomic():
         Prompt.objects.filter(pk=prompt.pk).update(name=name)
-        _add(version, known=known)
+        add_version(version, known=known, words=CONFLICT)
         _record(user, "prompt.changed", prompt)
 
 
@@ -62,7 +76,7 @@ def use_version(user: User, prompt: Prompt, version: PromptVersion) -> None:
     copy = PromptVersion(prompt=prompt, **version.content(), author=user)
     newest = version.newest()
     with transaction.atomic():
-        if _add(copy, known=newest.number if newest else 0):
+        if add_version(copy, known=newest.number if newest else 0, words=CONFLICT):
             _record(user, "prompt.changed", prompt)
 
 
@@ -70,26 +84,6 @@ def delete_prompt(user: User, prompt: Prompt) -> None:
     with transaction.atomic():
         _record(user, "prompt.deleted", prompt)
         prompt.delete()
-
-
-def _add(version: PromptVersion, *, known: int) -> bool:
-    try:
-        return version.add(known=known)
-    except VersionConflict as conflict:
-        raise ActionRefused(_changed_by(conflict)) from None
-
-
-def _changed_by(conflict: VersionConflict) -> str:
-    if conflict.newest is None:
-        return gettext("This prompt was deleted.")
-    if conflict.newest.author is None:
-        return gettext(
-            "This prompt was changed meanwhile. Your text is kept; look at the versions, then save again."
-        )
-    words = gettext(
-        "%(name)s changed this prompt meanwhile. Your text is kept; look at the versions, then save again."
-    )
-    return words % {"name": conflict.newest.author}
 
 
 def _record(user: User, verb: str, prompt: Prompt) -> None:

@@ -41,9 +41,9 @@ MOST_FOUND = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptGroup:
-    """The prompts of a team, or of the reader (``team`` is ``None``)."""
+    """The prompts of a team, or of the reader (``place`` is ``None``)."""
 
-    team: Team | None
+    place: Team | None
     prompts: Sequence[Prompt]
 
 
@@ -57,7 +57,7 @@ def prompts(request: HttpRequest) -> HttpResponse:
     teams = {row.team_id: row.team for row in rows if row.team is not None}
     by_name = sorted(teams.values(), key=lambda team: (team.name, team.pk))
     groups = [
-        PromptGroup(team=team, prompts=[row for row in rows if row.team == team])
+        PromptGroup(place=team, prompts=[row for row in rows if row.team == team])
         for team in (None, *by_name)
     ]
     context = {"groups": [group for group in groups if group.prompts]}

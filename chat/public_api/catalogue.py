@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 from chat import access
 from chat.dialects import DIALECTS
 from chat.events import Json, JsonObject
-from chat.models import AccessToken, Upstream, User
+from chat.models import AccessToken, Team, Upstream, User
 from chat.public_api.requests import unknown_model
 
 # Texts from an upstream's list are limited to this length.
@@ -39,11 +39,13 @@ class Chosen:
     note: str = ""
 
 
-def offers(user: User) -> list[Offer]:
-    """Every model of every server that this user may use, each with a unique key: its id if no
+def offers(user: User, team: Team | None = None) -> list[Offer]:
+    """Every model of every server that this user may use in the team, or in any of theirs, each with a unique key: its id if no
     other model has it, else the server's name before the id."""
     found = [
-        (upstream, entry) for upstream in _usable(user) for entry in _entries(upstream.chat_models)
+        (upstream, entry)
+        for upstream in _usable(user, team)
+        for entry in _entries(upstream.chat_models)
     ]
     ids = Counter(entry["id"] for _, entry in found)
     names = Counter(qualified(upstream, entry["id"]) for upstream, entry in found)
@@ -65,8 +67,9 @@ def qualified(upstream: Upstream, model: str) -> str:
     return f"{upstream.name}/{model}"
 
 
-def _usable(user: User) -> list[Upstream]:
-    usable = access.usable_upstreams(user, without_models=True)
+def _usable(user: User, team: Team | None) -> list[Upstream]:
+    teams = None if team is None else [team]
+    usable = access.usable_upstreams(user, teams, without_models=True)
     return [each for each in usable if each.dialect in DIALECTS]
 
 
@@ -74,13 +77,15 @@ def _entries(models: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]
     return (entry for entry in models if isinstance(entry.get("id"), str) and entry["id"])
 
 
-def find_model(user: User, key: str, *, preferred: Upstream | None = None) -> Chosen:
+def find_model(
+    user: User, team: Team | None, key: str, *, preferred: Upstream | None = None
+) -> Chosen:
     """The model for a key: the key of the list, a bare id, or the server's name before the id.
 
     If several servers have the id, the ``preferred`` one is used, else the first. A server without
     a list accepts any name. Raises ``ApiError``.
     """
-    found = offers(user)
+    found = offers(user, team)
     for offer in found:
         if offer.key == key:
             return Chosen(upstream=offer.upstream, model=offer.model)
@@ -91,7 +96,7 @@ def find_model(user: User, key: str, *, preferred: Upstream | None = None) -> Ch
         values = {"model": key, "server": upstream.name}
         note = AMBIGUOUS % values if len(bare) > 1 else ""
         return Chosen(upstream=upstream, model=key, note=note)
-    for upstream in _usable(user):
+    for upstream in _usable(user, team):
         for name in (upstream.name, str(upstream.public_id)):
             model = key.removeprefix(f"{name}/")
             if model != key and _has(upstream, model):
@@ -101,15 +106,16 @@ def find_model(user: User, key: str, *, preferred: Upstream | None = None) -> Ch
 
 def _has(upstream: Upstream, model: str) -> bool:
     known = [entry["id"] for entry in _entries(upstream.chat_models)]
-    return model in known or (not upstream.model_list and bool(model.strip()))
+    may_be = not upstream.model_list and bool(model.strip()) and not upstream.is_off(model)
+    return model in known or may_be
 
 
 # --- the list -----------------------------------------------------------------------------------
 
 
-def model_list(user: User) -> JsonObject:
+def model_list(user: User, team: Team | None) -> JsonObject:
     """The response of ``GET /api/v1/models``."""
-    return {"models": [_described(offer) for offer in offers(user)]}
+    return {"models": [_described(offer) for offer in offers(user, team)]}
 
 
 def project_list(token: AccessToken) -> JsonObject:

@@ -127,7 +127,7 @@ class Models(Answering):
     """``GET /api/v1/models``."""
 
     def read(self) -> object:
-        return model_list(self.token.user)
+        return model_list(self.token.user, self.token.team)
 
 
 class Projects(Answering):

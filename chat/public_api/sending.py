@@ -171,7 +171,7 @@ def _say(token: AccessToken, request: ChatRequest, previous: Run | None, key: UU
     if not request.text.strip():
         raise invalid(gettext("The input must contain text."), param="input", code="invalid_union")
     chosen = find_model(
-        token.user, request.model, preferred=previous.upstream if previous else None
+        token.user, token.team, request.model, preferred=previous.upstream if previous else None
     )
     tools = _tools(token, request.integrations)
     choice = _choice(request, chosen, previous, tools.notes)

@@ -43,7 +43,7 @@ ERRORS: dict[str, tuple[str, str]] = {
     "context_length": (
         gettext_noop("The conversation is too long for this model"),
         gettext_noop(
-            "Start a new conversation, shorten the message, or choose a model with a larger context."
+            "Leave out older messages, shorten your message, or choose a model with a larger context."
         ),
     ),
     "rate_limit": (

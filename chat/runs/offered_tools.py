@@ -53,23 +53,27 @@ def in_request(tools: Sequence[ToolDefinition]) -> tuple[ToolDefinition, ...]:
     if not deferred:
         return tuple(tools)
     call = ToolDefinition(
-        name=CALL_TOOL, description=f"{_CALL}\n\n{_list_of(deferred)}", schema=_CALL_SCHEMA
+        name=CALL_TOOL, description=f"{_CALL}\n\n{_names_of(deferred)}", schema=_CALL_SCHEMA
     )
     find = ToolDefinition(name=SEARCH_TOOLS, description=_FIND, schema=_SEARCH_SCHEMA)
     return (*(tool for tool in tools if not tool.is_deferred), call, find)
 
 
-def _list_of(tools: Sequence[ToolDefinition]) -> str:
-    lines = [
-        f"- {tool.name}: {tool.description}" if tool.description else f"- {tool.name}"
-        for tool in tools
-    ]
+def _names_of(tools: Sequence[ToolDefinition]) -> str:
+    entries = [(tool.name, tool.description) for tool in tools]
+    return list_of("The tools:", entries, rest="which search_tools finds")
+
+
+def list_of(title: str, entries: Sequence[tuple[str, str]], *, rest: str) -> str:
+    """Names with their descriptions in the description of a function, bounded in bytes. ``rest`` says where those are that
+    it has no room for."""
+    lines = [f"- {name}: {text}" if text else f"- {name}" for name, text in entries]
     if _bytes_of(lines) > LIST_BYTES:
-        lines = [f"- {tool.name}" for tool in tools]
+        lines = [f"- {name}" for name, _ in entries]
     if _bytes_of(lines) > LIST_BYTES:
         most = LIST_BYTES // 80
-        lines = [*lines[:most], f"- {len(lines) - most} more, which search_tools finds"]
-    return "\n".join(["The tools:", *lines])
+        lines = [*lines[:most], f"- {len(lines) - most} more, {rest}"]
+    return "\n".join([title, *lines])
 
 
 def _bytes_of(lines: Iterable[str]) -> int:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
 import msgspec
-from django.db import connection
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
-from django.utils import timezone
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
 from chat import events as canonical
 from chat.access import rule
@@ -47,11 +45,14 @@ from chat.models import (
     Upstream,
 )
 from chat.result.merge import answered_head
+from chat.result.own_functions import FILES, feature_of
 from chat.result.settled import Settled
 from chat.runs import queries
 from chat.runs.attempts import begin_attempt
+from chat.runs.context import first_sent_by
 from chat.runs.file_parts import DocumentRefused, FileParts, PartsRequest, file_parts
 from chat.runs.offered_tools import in_request
+from chat.runs.path import PathMessage, PathRun, read_path_to
 from chat.runs.resume import Beginning, filled_output, opening, replies_in, sources_of
 from chat.runs.segments import read_events
 
@@ -177,9 +178,10 @@ def prepare(
         fetch(queries.RECORD_PERSONAL_INSTRUCTIONS, [run.pk, run.requested_by_id, personal])
     # A run that continues an answer first writes the beginning of its log.
     is_sent_now = run.status == RunStatus.RUNNING and run.runner_id and run.position == 0
-    path, attempt = _path_to(run, upstream.dialect if is_sent_now else "")
-    attached = _attached(run, path, dialect, options, may_read_storage=may_read_storage)
-    prompt = _prompt_of(path, attached, run, upstream, dialect, options, [instructions, personal])
+    path, attempt = read_path_to(run, upstream.dialect if is_sent_now else "")
+    sent = _sent_part(path, run)
+    attached = _attached(run, sent.messages, dialect, options, may_read_storage=may_read_storage)
+    prompt = _prompt_of(sent, attached, run, upstream, dialect, options, [instructions, personal])
     request = None
     if is_sent_now:
         request = dialect.request(prompt)
@@ -204,7 +206,7 @@ def _problem(run: Run, message: str) -> NotReady:
 
 
 def _prompt_of(
-    path: list[_Message],
+    sent: _SentPath,
     attached: FileParts,
     run: Run,
     upstream: Upstream,
@@ -212,7 +214,11 @@ def _prompt_of(
     options: dict[str, object],
     instructions: Sequence[str],
 ) -> Prompt:
-    turns = [turn for message in path for turn in _turns(message, attached.parts, run, upstream)]
+    turns = [
+        turn
+        for message in sent.messages
+        for turn in _turns(message, attached.parts, run, upstream, sent.start)
+    ]
     return Prompt(
         model=run.model,
         turns=tuple(turns),
@@ -222,8 +228,8 @@ def _prompt_of(
         options=options,
         tools=in_request(msgspec.convert(run.tools, list[ToolDefinition])),
         model_detail=detail_of(upstream, run.model),
-        notes=tuple(attached.notes),
-        previous_response_id=_point_to_continue(path, run, upstream)
+        notes=(*sent.notes, *attached.notes),
+        previous_response_id=_point_to_continue(sent, run, upstream)
         if dialect.keeps_history
         else None,
     )
@@ -236,75 +242,45 @@ def detail_of(upstream: Upstream, model: str) -> canonical.JsonObject:
     return detail if isinstance(detail, dict) else {}
 
 
-# --- the path from the root of the conversation ------------------------------------------------
+# --- the part of the conversation that is sent --------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Run:
-    """The columns of a run on the path that are read; ``inputs`` are JSON."""
+class _SentPath:
+    """The messages that a run is sent, with its answer. ``start`` is the key of the first one if some are left out."""
 
-    pk: int
-    position: int
-    upstream_id: int | None
-    dialect: str
-    status: str
-    response_id: str
-    result: str
-    inputs: str
+    messages: Sequence[PathMessage]
+    start: int | None = None
+    notes: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Message:
-    """A message on the path; an answer with its runs in order."""
-
-    pk: int
-    role: str
-    text: str
-    has_attachments: bool
-    runs: list[_Run] = field(default_factory=list)
-
-
-def _path_to(run: Run, dialect: str) -> tuple[list[_Message], int | None]:
-    """The messages from the root to the run's own; of a continued answer, the runs up to this one.
-    With a ``dialect`` the run may have been marked as sent; then also the number of the attempt."""
-    if dialect and connection.vendor == "postgresql":
-        now = timezone.now()
-        mark = [now, dialect, run.pk, run.runner_id, now]
-        rows = fetch(queries.MARKED_PATH, [run.message_id, *mark])
-    else:
-        rows = fetch(queries.PATH, [run.message_id])
-    path: list[_Message] = []
-    for _, pk, role, text, has_attachments, *columns in rows:
-        if not path or path[-1].pk != pk:
-            path.append(
-                _Message(pk=pk, role=role, text=text, has_attachments=bool(has_attachments))
-            )
-        earlier = _run_of(columns)
-        if earlier and (pk != run.message_id or earlier.position <= run.position):
-            path[-1].runs.append(earlier)
-    return path, rows[0][0] if rows else None
-
-
-def _run_of(columns: Sequence[Any]) -> _Run | None:
-    """An answer may have lost its runs, for example by an administrator's deletion."""
-    pk, position, upstream_id, dialect, status, response_id, result, inputs = columns
-    if pk is None:
-        return None
-    return _Run(
-        pk=pk,
-        position=position,
-        upstream_id=upstream_id,
-        dialect=dialect,
-        status=status,
-        response_id=response_id,
-        result=result,
-        inputs=inputs,
+def _sent_part(path: Sequence[PathMessage], run: Run) -> _SentPath:
+    """A part is recorded, and a note says how many messages were left out."""
+    if not path:
+        return _SentPath(messages=path)
+    first = first_sent_by(path, run.pk)
+    known = next((each.sent_from for each in path[-1].runs if each.pk == run.pk), None)
+    if not first:
+        if known is not None:
+            # The choice was taken back after an earlier attempt, which did not send the request.
+            fetch(queries.FORGET_SENT_CONTEXT, [run.pk])
+        return _SentPath(messages=path)
+    start = path[first].pk
+    fetch(queries.RECORD_SENT_CONTEXT, [run.pk, start, first])
+    words = ngettext(
+        "%(count)s earlier message was not sent.",
+        "%(count)s earlier messages were not sent.",
+        first,
     )
+    return _SentPath(messages=path[first:], start=start, notes=[words % {"count": first}])
+
+
+# --- turns --------------------------------------------------------------------------------------
 
 
 def _attached(
     run: Run,
-    path: list[_Message],
+    path: Sequence[PathMessage],
     dialect: Dialect,
     options: dict[str, object],
     *,
@@ -319,8 +295,9 @@ def _attached(
         raise StorageNeeded
     rows = Attachment.objects.filter(message_id__in=keys).select_related("file")
     attachments = list(rows.order_by("message_id", "position"))
-    own = [tool for tool in run.tools if not tool.get("is_for_files")]
+    own = [tool for tool in run.tools if feature_of(tool) != FILES]
     parts: dict[int, list[Part]] = {}
+    notes: list[str] = []
     try:
         found = file_parts(
             PartsRequest(
@@ -336,7 +313,11 @@ def _attached(
         )
         for row in attachments:
             if kind := _kind_of(row.file):
-                parts.setdefault(row.message_id, []).append(_part_of(row.file, kind))
+                if row.file.is_deleted:
+                    words = gettext("“%(file)s” was left out: the file was deleted.")
+                    notes.append(words % {"file": row.file.name})
+                else:
+                    parts.setdefault(row.message_id, []).append(_part_of(row.file, kind))
     except FilesUnavailable as error:
         message = gettext("An attached file can’t be read at the moment.")
         raise NotReady(run, error_of("unknown", message, code=FILES_UNAVAILABLE)) from error
@@ -350,7 +331,7 @@ def _attached(
     if tools != run.tools:
         run.tools = tools
         Run.objects.filter(pk=run.pk).update(tools=tools)
-    return FileParts(parts=parts, notes=found.notes)
+    return FileParts(parts=parts, notes=list(dict.fromkeys([*found.notes, *notes])))
 
 
 _KINDS: Mapping[str, type[Image | Audio]] = {"image": Image, "audio": Audio}
@@ -367,7 +348,11 @@ def _part_of(file: StoredFile, kind: type[Image | Audio]) -> Part:
 
 
 def _turns(
-    message: _Message, attached: Mapping[int, Sequence[Part]], current: Run, upstream: Upstream
+    message: PathMessage,
+    attached: Mapping[int, Sequence[Part]],
+    current: Run,
+    upstream: Upstream,
+    start: int | None,
 ) -> Iterator[Turn]:
     """The turns of a message: one for a user, or one for each run of an answer that has ended
     before the current one."""
@@ -380,34 +365,38 @@ def _turns(
         return
     for run, following in zip_longest(message.runs, message.runs[1:]):
         if run.result and run.pk != current.pk:
-            yield _answer_turn(run, following, upstream)
+            yield _answer_turn(run, following, upstream, start)
 
 
-def _answer_turn(run: _Run, following: _Run | None, upstream: Upstream) -> AssistantTurn:
+def _answer_turn(
+    run: PathRun, following: PathRun | None, upstream: Upstream, start: int | None
+) -> AssistantTurn:
     """The turn that this run's own request produced, with what the run ``following`` it was
     given."""
     result = canonical.decode_result(run.result)
+    # A summary that a server made of turns which are left out now is not sent back.
+    is_summary = any(step.get("step") == "compaction" for step in result.ext.activity)
     given = msgspec.json.decode(following.inputs, type=list[Settled]) if following else []
     # The first items are the calls of the run before, which have their outcomes there.
     own = len(answered_head(result)) if run.position else 0
     output = filled_output(result, given)[own:]
     return AssistantTurn(
         result=msgspec.structs.replace(result, output=output),
-        is_native=_is_native(run, upstream),
+        is_native=_is_native(run, upstream) and not (is_summary and run.sent_from != start),
         replies=tuple(replies_in(result, given)),
     )
 
 
-def _is_native(run: _Run, upstream: Upstream) -> bool:
+def _is_native(run: PathRun, upstream: Upstream) -> bool:
     """Returns whether the same server wrote it, in the dialect that is used with it now. Runs of earlier
     versions do not store their dialect."""
     return run.upstream_id == upstream.pk and run.dialect in ("", upstream.dialect)
 
 
-def _point_to_continue(path: list[_Message], run: Run, upstream: Upstream) -> str | None:
+def _point_to_continue(sent: _SentPath, run: Run, upstream: Upstream) -> str | None:
     """The id under which this upstream stores everything before the newest question, or before the
-    results that a continued answer is given now."""
-    before = [(message, one) for message in path for one in message.runs if one.pk != run.pk]
+    results that a continued answer is given now, and nothing that is left out."""
+    before = [(each, one) for each in sent.messages for one in each.runs if one.pk != run.pk]
     if not before:
         return None
     message, last = before[-1]
@@ -415,5 +404,8 @@ def _point_to_continue(path: list[_Message], run: Run, upstream: Upstream) -> st
         return None
     if last.status == RunStatus.WAITING and message.pk != run.message_id:
         # The calls were never answered, and the server would insist on answers.
+        return None
+    if last.sent_from != sent.start:
+        # The server would continue from turns that are left out now, or without turns that are sent again.
         return None
     return last.response_id or None

@@ -93,9 +93,13 @@ PATH_TO_MESSAGE = """
     SELECT
         {attempt}, path.id, path.role, path.text,
         EXISTS (SELECT 1 FROM chat_attachment WHERE chat_attachment.message_id = path.id),
+        start.id, start.kind,
         run.id, run.position, run.upstream_id, run.dialect, run.status, run.response_id,
-        run.result, run.inputs
-    FROM path LEFT JOIN chat_run AS run ON run.message_id = path.id AND path.role = 'assistant'
+        run.result, run.inputs, sent.start_id
+    FROM path
+    LEFT JOIN chat_contextstart AS start ON start.message_id = path.id
+    LEFT JOIN chat_run AS run ON run.message_id = path.id AND path.role = 'assistant'
+    LEFT JOIN chat_sentcontext AS sent ON sent.run_id = run.id
     ORDER BY path.steps DESC, run.position
 """
 # The path, without marking the run.
@@ -118,6 +122,12 @@ RECORD_PERSONAL_INSTRUCTIONS = """
     INSERT INTO chat_runpersonalinstructions (run_id, user_id, text) VALUES (%s, %s, %s)
     ON CONFLICT (run_id) DO UPDATE SET text = excluded.text
 """
+# The same for the part of the conversation that it is sent.
+RECORD_SENT_CONTEXT = """
+    INSERT INTO chat_sentcontext (run_id, start_id, left_out) VALUES (%s, %s, %s)
+    ON CONFLICT (run_id) DO UPDATE SET start_id = excluded.start_id, left_out = excluded.left_out
+"""
+FORGET_SENT_CONTEXT = "DELETE FROM chat_sentcontext WHERE run_id = %s"
 
 # --- segments, and the end of a run ----------------------------------------------------------------
 

@@ -42,6 +42,7 @@ def queue_follow_up(
         position=run.position + 1,
         upstream_id=run.upstream_id,
         model=run.model,
+        preset_version_id=run.preset_version_id,
         system_prompt=run.system_prompt,
         parameters=run.parameters,
         tools=run.tools,

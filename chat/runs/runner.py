@@ -6,10 +6,12 @@ import asyncio
 import logging
 import os
 import socket
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Protocol, runtime_checkable
 from uuid import UUID
 from weakref import WeakSet
@@ -71,6 +73,32 @@ class PeriodicTask:
     name: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RareWork:
+    """Work that the rounds of another task do as well, at most every ``seconds``, and not before as much time has passed:
+    what is due once an hour needs no rounds of its own. Nobody may wait for that task."""
+
+    seconds: float
+    make: Callable[[Client, DatabaseThreads], Callable[[], Awaitable[None]]]
+
+    def after(
+        self, work: Callable[[], Awaitable[None]], client: Client, threads: DatabaseThreads
+    ) -> Callable[[], Awaitable[None]]:
+        """``work``, and then this one if it is time."""
+        rare = self.make(client, threads)
+        due_at = time.monotonic() + self.seconds
+
+        @wraps(work)
+        async def both() -> None:
+            nonlocal due_at
+            await work()
+            if time.monotonic() >= due_at:
+                due_at = time.monotonic() + self.seconds
+                await rare()
+
+        return both
+
+
 @runtime_checkable
 class OwningWork(Protocol):
     """Periodic work of a runner that owns rows by the runner's id, like runs."""
@@ -87,12 +115,19 @@ class OwningWork(Protocol):
 
 # Tasks by name. A feature registers its task when the process starts (`chat.apps`).
 _periodic_tasks: dict[str, PeriodicTask] = {}
+# Rare work by the name of the task whose rounds do it.
+_rare_work: dict[str, RareWork] = {}
 
 
 def register_periodic_task(task: PeriodicTask) -> None:
     name = task.name or task.topic
     assert _periodic_tasks.get(name, task) is task, f"two tasks have the name {name}"
     _periodic_tasks[name] = task
+
+
+def add_rare_work(task: PeriodicTask, work: RareWork) -> None:
+    """Lets the rounds of a task do the work of another feature as well."""
+    _rare_work[task.name or task.topic] = work
 
 
 def periodic_tasks() -> Mapping[str, PeriodicTask]:
@@ -216,7 +251,8 @@ class Runner:
         if isinstance(work, OwningWork):
             work.attach(lambda: self.uuid, lambda: self._notifier.dispatch(task.topic))
             self._owning.append(work)
-        return work
+        rare = _rare_work.get(task.name or task.topic)
+        return rare.after(work, client, self._threads) if rare else work
 
     async def drain(self, timeout_seconds: float) -> None:
         """Claims nothing more, lets runs continue for a while, interrupts the rest, and deregisters."""

@@ -20,7 +20,7 @@ from chat.dialects.stream import object_of, objects_of, whole_of
 from chat.models import Upstream
 from chat.servers.actions.servers import MOST_CONCURRENT, ModelEntry, typed_models
 from chat.servers.discovery import usual_places
-from chat.upstreams.client import list_models
+from chat.upstreams.client import Client, list_models
 from chat.upstreams.configured import configured_client, configured_policy
 from chat.upstreams.failures import UpstreamError
 from chat.upstreams.probe import ProbeStep, probe
@@ -89,7 +89,7 @@ class NotAskable(Exception):
 def run_probe(upstream: Upstream, *, model: str = "") -> ConnectionReport:
     """Runs the connection test. It takes a minute at most."""
     try:
-        target = _target(upstream, model)
+        target = target_of(upstream, model)
     except NotAskable as reason:
         step = ProbeStep(
             name="key", label=gettext("API key"), state="failed", text=str(reason), subject="key"
@@ -117,18 +117,13 @@ def _entries(models: Iterable[ModelInfo]) -> tuple[ModelEntry, ...]:
 def ask_for_models(upstream: Upstream) -> Listing:
     """Requests the server's list of models."""
     try:
-        return async_to_sync(_list)(_target(upstream, ""))
+        return async_to_sync(_list)(target_of(upstream))
     except NotAskable as reason:
         return Listing(error=str(reason))
-    except UpstreamError as error:
-        return Listing(error=gettext(error.info.message))
-    except TimeoutError:
-        return Listing(
-            error=gettext("The server didn’t send its model list in time. Try again in a moment.")
-        )
 
 
-def _target(upstream: Upstream, model: str) -> ProbeTarget:
+def target_of(upstream: Upstream, model: str = "") -> ProbeTarget:
+    """Raises ``NotAskable``."""
     known = {str(entry["id"]) for entry in upstream.model_list}
     return ProbeTarget(
         base_url=upstream.base_url,
@@ -195,14 +190,26 @@ def _ended(step: ProbeStep) -> ProbeStep:
 
 
 async def _list(target: ProbeTarget) -> Listing:
-    client = configured_client()
-    async with client, asyncio.timeout(LIST_SECONDS):
-        models = await list_models(
-            client,
-            base_url=target.base_url,
-            dialect=target.dialect,
-            key=target.key,
-            options=target.options,
+    async with configured_client() as client:
+        return await read_list(client, target)
+
+
+async def read_list(client: Client, target: ProbeTarget) -> Listing:
+    """The server's models, or why there are none."""
+    try:
+        async with asyncio.timeout(LIST_SECONDS):
+            models = await list_models(
+                client,
+                base_url=target.base_url,
+                dialect=target.dialect,
+                key=target.key,
+                options=target.options,
+            )
+    except UpstreamError as error:
+        return Listing(error=gettext(error.info.message))
+    except TimeoutError:
+        return Listing(
+            error=gettext("The server didn’t send its model list in time. Try again in a moment.")
         )
     if not models:
         return Listing(

@@ -58,6 +58,9 @@ class ServerPage:
     concurrency_limit: int
     models: Sequence[ModelLine]
     models_listed_at: datetime | None
+    # The last failure to read the list since then, and its reason.
+    models_failed_at: datetime | None
+    models_error: str
     offered_count: int
     answered_at: datetime | None
     has_last_answer_failed: bool
@@ -110,6 +113,8 @@ def _present(upstream: Upstream, load: Load, last_run: Run | None) -> ServerPage
         concurrency_limit=upstream.concurrency_limit,
         models=[_model_line(entry) for entry in upstream.model_list],
         models_listed_at=upstream.models_listed_at,
+        models_failed_at=upstream.models_failed_at if upstream.models_error else None,
+        models_error=gettext(upstream.models_error) if upstream.models_error else "",
         offered_count=len(upstream.chat_models),
         answered_at=last_run.finished_at if last_run else None,
         has_last_answer_failed=bool(last_run and last_run.status in _FAILED),

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from chat.servers import views
+from chat.servers import access_views, views
 
 urlpatterns = [
     path("settings/servers/", views.server_list, name="servers"),
@@ -13,6 +13,27 @@ urlpatterns = [
     path("settings/servers/hide-demos/", views.server_hide_demos, name="server_hide_demos"),
     path("settings/servers/dialect/", views.server_dialect, name="server_dialect"),
     path("settings/servers/<uuid:public_id>/", views.server_overview, name="server"),
+    path(
+        "settings/servers/<uuid:public_id>/access/",
+        access_views.server_access,
+        name="server_access",
+    ),
+    path(
+        "settings/servers/<uuid:public_id>/access/add/",
+        access_views.grant_add,
+        name="server_grant_add",
+    ),
+    path(
+        "settings/servers/<uuid:public_id>/access/<uuid:grant_id>/",
+        access_views.grant,
+        name="server_grant",
+    ),
+    path(
+        "settings/servers/<uuid:public_id>/access/<uuid:grant_id>/remove/",
+        access_views.grant_remove,
+        name="server_grant_remove",
+    ),
+    path("people/teams/<uuid:team_id>/models/", access_views.team_models, name="team_models"),
     path("settings/servers/<uuid:public_id>/advice/", views.server_advice, name="server_advice"),
     path("settings/servers/<uuid:public_id>/delete/", views.server_delete, name="server_delete"),
     path(

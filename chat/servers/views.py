@@ -32,6 +32,7 @@ from chat.servers.server_page import (
     present_all,
     seen_kinds,
 )
+from chat.web.confirmation import confirmed_recently
 from chat.web.decorators import administrators_only, post_action, refuse_with_message
 from chat.web.responses import form_page
 
@@ -42,6 +43,7 @@ ADDRESS_LENGTH = 500
 TABS = {
     "overview": (gettext_lazy("Overview"), "server"),
     "models": (gettext_lazy("Models"), "server_models"),
+    "access": (gettext_lazy("Access"), "server_access"),
     "settings": (gettext_lazy("Settings"), "server_settings"),
     "diagnostics": (gettext_lazy("Diagnostics"), "server_diagnostics"),
 }
@@ -59,6 +61,7 @@ def server_list(request: HttpRequest) -> HttpResponse:
     return render(request, "servers/list.html", page)
 
 
+@confirmed_recently()
 @sensitive_post_parameters()
 @administrators_only
 @require_http_methods(["GET", "POST"])
@@ -132,7 +135,7 @@ def _kinds(request: HttpRequest, **context: object) -> HttpResponse:
 @administrators_only
 @require_GET
 def server_overview(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    return _tab(request, "overview", access.get_upstream(request.user, public_id))
+    return tab_page(request, "overview", access.get_upstream(request.user, public_id))
 
 
 @administrators_only
@@ -143,7 +146,7 @@ def server_models(request: HttpRequest, public_id: UUID) -> HttpResponse:
     if request.method == "GET":
         query = request.GET.get("q", "")[:QUERY_LENGTH].strip()
         lines = matching_models(upstream, query)
-        return _tab(request, "models", upstream, lines=lines, query=query)
+        return tab_page(request, "models", upstream, lines=lines, query=query)
     listing = ask_for_models(upstream)
     error = listing.error
     if not error and not actions.record_models(request.user, upstream, listing.models):
@@ -153,6 +156,7 @@ def server_models(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return redirect("server_models", public_id)
 
 
+@confirmed_recently()
 @sensitive_post_parameters()
 @administrators_only
 @require_http_methods(["GET", "POST"])
@@ -160,7 +164,7 @@ def server_models(request: HttpRequest, public_id: UUID) -> HttpResponse:
 def server_settings(request: HttpRequest, public_id: UUID) -> HttpResponse:
     upstream = access.get_upstream(request.user, public_id)
     if "choose_dialect" in request.POST:
-        return _tab(request, "settings", upstream, form=_form_of_dialect(request, upstream))
+        return tab_page(request, "settings", upstream, form=_form_of_dialect(request, upstream))
     posted = _with_correction(request.POST) if request.method == "POST" else None
     form = UpstreamForm(posted, upstream=upstream)
     if form.is_valid():
@@ -171,14 +175,16 @@ def server_settings(request: HttpRequest, public_id: UUID) -> HttpResponse:
         else:
             _say_saved(request, change)
             return redirect("server_settings", upstream.public_id)
-    return _tab(request, "settings", upstream, status=422 if form.is_bound else 200, form=form)
+    return tab_page(request, "settings", upstream, status=422 if form.is_bound else 200, form=form)
 
 
 @administrators_only
 @require_GET
 def server_diagnostics(request: HttpRequest, public_id: UUID) -> HttpResponse:
     upstream = access.get_upstream(request.user, public_id)
-    return _tab(request, "diagnostics", upstream, steps=upstream.probe, seen=seen_kinds(upstream))
+    return tab_page(
+        request, "diagnostics", upstream, steps=upstream.probe, seen=seen_kinds(upstream)
+    )
 
 
 @sensitive_post_parameters()
@@ -342,7 +348,7 @@ def _form_of_dialect(
     return UpstreamForm(upstream=upstream, dialect=name, typed=typed, kind=kind)
 
 
-def _tab(
+def tab_page(
     request: HttpRequest, tab: str, upstream: Upstream, *, status: int = 200, **context: object
 ) -> HttpResponse:
     tabs = [

@@ -45,7 +45,8 @@ def _prepare(result: Result) -> datetime | None:
     return timezone.now() if _is_on and result.ext.status == "completed" else None
 
 
-# The row is added only after an answer to the first message, while the title is the automatic one.
+# The row is added only after an answer to the first message, while the title is the automatic one; of several models that
+# are compared, after the first one's.
 _ROW = """
     INSERT INTO chat_titlerequest (
         run_id, status, model, queued_at, title, reason, error_kind, error_message
@@ -56,6 +57,8 @@ _ROW = """
         ON room.id = ended.conversation_id AND room.has_automatic_title
     JOIN chat_message AS answer ON answer.id = ended.message_id
     JOIN chat_message AS question ON question.id = answer.parent_id AND question.parent_id IS NULL
+    LEFT JOIN chat_comparedanswer AS compared ON compared.answer_id = answer.id
+    WHERE COALESCE(compared.position, 0) = 0
 """
 _STORE = f"""
     WITH ended AS (SELECT id, conversation_id, message_id FROM chat_run WHERE id = %s) {_ROW}

@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from chat import access
 from chat.conversations.actions.conversation import replace_automatic_title
 from chat.core.encryption import DecryptionError
 from chat.core.notify import QUEUED, publish_after_commit
@@ -97,9 +98,19 @@ def why_skipped(request: TitleRequest, setting: TitleSetting | None) -> TitleRea
     is_confidential = not room.is_shared or room.expires_at is not None
     if is_confidential and request.run.upstream_id != server.pk:
         return TitleReason.PRIVATE
+    if not _is_allowed(request.run, server, setting.model):
+        return TitleReason.OFF
     if request.queued_at < timezone.now() - MOST_WAITING:
         return TitleReason.BUSY
     return None
+
+
+def _is_allowed(run: Run, server: Upstream, model: str) -> bool:
+    """Returns whether the team may use the model that writes titles."""
+    if not server.is_limited:
+        return True
+    grants = access.grants_at(server.pk, run.conversation.team_id, run.requested_by_id)
+    return any(grant.allows(model) for grant in grants)
 
 
 def _server_of(setting: TitleSetting | None) -> Upstream | None:

@@ -25,7 +25,7 @@ def titles(request: HttpRequest) -> HttpResponse:
     form = TitlesForm(
         request.POST if request.method == "POST" else None,
         setting=TitleSetting.objects.select_related("upstream").first(),
-        upstreams=access.usable_upstreams(person),
+        upstreams=access.enabled_upstreams(),
     )
     if form.is_valid():
         choose_model(person, form.cleaned_data["upstream"], form.cleaned_data["model"])

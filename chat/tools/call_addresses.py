@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext_noop
 
 from chat.core.encryption import DecryptionError
-from chat.models import Tool, ToolCall, ToolKind, ToolRequest
+from chat.models import OWN_KINDS, Tool, ToolCall, ToolKind, ToolRequest
 from chat.tools.http_definition import arguments_of
 from chat.tools.kinds import Address, CallFailed
 
@@ -17,7 +17,7 @@ NO_ADDRESS = gettext_noop("This tool has no address.")
 
 def address_of(call: ToolCall) -> Address:
     """Raises ``CallFailed``."""
-    if call.kind == ToolKind.FILES:
+    if call.kind in OWN_KINDS:
         return Address(
             url="", name=str(call.question.body.get("tool") or ""), run=call.question.run_id
         )

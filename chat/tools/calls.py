@@ -16,6 +16,7 @@ from chat.core.errors import ActionRefused
 from chat.core.notify import publish_after_commit
 from chat.events import JsonObject
 from chat.models import (
+    OWN_KINDS,
     AuditEvent,
     CallStatus,
     Conversation,
@@ -233,6 +234,8 @@ def _queue(user: User, call: ToolCall, expected: CallStatus, arguments: JsonObje
 
 
 def _why_never(user: User, call: ToolCall) -> str:
+    if call.kind in OWN_KINDS:
+        return checks.decide_about_own(call.question.run).reason
     tool = Tool.objects.select_related("server").filter(pk=call.tool_id or 0).first()
     if reason := checks.why_never(call.question.conversation, tool):
         return reason

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_noop
 
 from chat import access
 from chat.models import (
+    OWN_KINDS,
     Conversation,
     Question,
     Run,
@@ -173,8 +174,8 @@ def decide_at_call(call: ToolCall) -> Decision:
     tool with its server."""
     question = call.question
     conversation = question.conversation
-    if call.kind == ToolKind.FILES:
-        return decide_about_files(question.run)
+    if call.kind in OWN_KINDS:
+        return decide_about_own(question.run)
     if call.approved_at is None:
         requester = requester_of(question.run)
         is_led = call.is_personal and is_led_by_others(question.run, call.executor)
@@ -187,9 +188,9 @@ def decide_at_call(call: ToolCall) -> Decision:
     return Decision(verdict=Verdict.REFUSE, reason=CHANGED) if is_changed else decision
 
 
-def decide_about_files(run: Run) -> Decision:
-    """The decision about a call that reads the files of the run's conversation, which nobody has to approve: it runs as
-    long as the person who asked for the answer may read them."""
+def decide_about_own(run: Run) -> Decision:
+    """The decision about a call of a function of Tributary itself, which nobody has to approve: it runs as long as the
+    person who asked for the answer may read the conversation. Its feature decides what else they may."""
     person = requester_of(run)
     rooms = Conversation.objects.filter(pk=run.conversation_id)
     if rooms.filter(deleted_at__isnull=False).exists():

@@ -23,6 +23,7 @@ from chat.core.errors import is_database_unavailable
 from chat.core.notify import publish_after_commit, room_topic
 from chat.events import JsonObject
 from chat.models import (
+    OWN_KINDS,
     CallStatus,
     Message,
     QuestionStatus,
@@ -356,8 +357,8 @@ def _queue_again(call: ToolCall, claim: UUID) -> None:
 def settle_restored() -> int:
     """Asks people about the calls that were queued or running when a backup was made: they may have run since.
     The caller knows that no runner is alive. Returns how many."""
-    # Reading attached files once more does no harm.
-    busy = ToolCall.objects.filter(_is_busy()).exclude(kind=ToolKind.FILES)
+    # Reading files and skills once more does no harm.
+    busy = ToolCall.objects.filter(_is_busy()).exclude(kind__in=OWN_KINDS)
     settled = 0
     for pk in list(busy.values_list("pk", flat=True)):
         # As if this process had sent it.

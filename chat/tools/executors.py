@@ -9,6 +9,7 @@ from chat.tools.files import read_files
 from chat.tools.http import call_http
 from chat.tools.kinds import Canceler, Executor
 from chat.tools.mcp import call_mcp, cancel_mcp_task
+from chat.tools.skills import load_skills
 from chat.tools.web.page import read_page
 from chat.tools.web.search import search_web
 
@@ -18,5 +19,6 @@ EXECUTORS: Mapping[ToolKind, Executor] = {
     ToolKind.SEARCH: search_web,
     ToolKind.PAGE: read_page,
     ToolKind.FILES: read_files,
+    ToolKind.SKILLS: load_skills,
 }
 CANCELERS: Mapping[ToolKind, Canceler] = {ToolKind.MCP: cancel_mcp_task}

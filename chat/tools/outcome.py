@@ -22,12 +22,12 @@ from chat.models import (
     RunStatus,
     Tool,
     ToolCall,
-    ToolKind,
     ToolRule,
     User,
 )
 from chat.questions.actions import go_on_by_itself
 from chat.result.deferred_tools import SEARCH_TOOLS, has_deferred
+from chat.result.own_functions import feature_of
 from chat.runs.outcomes import OutcomeStep, show_change
 from chat.runs.tool_call_metrics import count_call
 from chat.runs.tool_calls import TOOL_CALLS
@@ -130,15 +130,15 @@ def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
         return []
     conversation = run.conversation
     offered = {str(each["name"]) for each in run.tools}
-    for_files = {str(each["name"]) for each in run.tools if each.get("is_for_files")}
+    own = _own_functions(run)
     tools = _tools_named(conversation, (_name_of(question) for question in questions))
     requester = checks.requester_of(run)
     allowance, account = _Allowance(run), _AccountHolder(run)
     found: list[ToolCall] = []
     for question in questions:
         name = _name_of(question)
-        if name in for_files:
-            found.append(_file_call(run, question, allowance))
+        if name in own:
+            found.append(_own_call(run, question, own[name], allowance))
             continue
         tool = tools.get(name)
         if not _is_ours(tool, name, offered):
@@ -161,13 +161,18 @@ def _calls_of(run: Run, questions: Sequence[Question]) -> list[ToolCall]:
     return found
 
 
-def _file_call(run: Run, question: Question, allowance: _Allowance) -> ToolCall:
-    """A call that reads attached files. Nobody is asked about it, so that too many are refused."""
-    decision = checks.decide_about_files(run)
+def _own_functions(run: Run) -> dict[str, str]:
+    """The kinds of the functions of Tributary itself that the run was offered, by their names."""
+    return {str(each["name"]): kind for each in run.tools if (kind := feature_of(each))}
+
+
+def _own_call(run: Run, question: Question, kind: str, allowance: _Allowance) -> ToolCall:
+    """A call of a function of Tributary itself. Nobody is asked about it, so that too many are refused."""
+    decision = checks.decide_about_own(run)
     if decision.verdict == Verdict.RUN and not allowance.for_one_more():
         decision = checks.Decision(verdict=Verdict.REFUSE, reason=TOO_MANY_READS)
     call = _new_call(question, None, decision, None)
-    call.kind, call.rule = ToolKind.FILES, ToolRule.AUTO
+    call.kind, call.rule = kind, ToolRule.AUTO
     return call
 
 
@@ -263,6 +268,12 @@ def ask_again(questions: Iterable[Question]) -> None:
             continue
         conversation = question.conversation
         name = _name_of(question)
+        if kind := _own_functions(question.run).get(name):
+            # It ran by itself in the original. Here it would begin a request that nobody has asked for.
+            call = _new_call(question, None, checks.Decision(verdict=Verdict.ASK), None)
+            call.kind, call.rule = kind, ToolRule.AUTO
+            call.save()
+            continue
         tool = _tools_named(conversation, [name]).get(name)
         if tool is not None and tool.runs_here and not checks.why_never(conversation, tool):
             decision = checks.Decision(

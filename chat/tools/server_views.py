@@ -22,6 +22,7 @@ from chat.tools.server_forms import ToolServerForm
 from chat.tools.server_page import read_only_offers, state_of, steps_of, tool_page
 from chat.tools.server_people import ServerPeopleForm, set_people
 from chat.tools.sign_in.server_section import sign_in_of
+from chat.web.confirmation import confirmed_recently
 from chat.web.decorators import login_required, post_action, refuse_with_message
 from chat.web.responses import form_page
 
@@ -51,6 +52,7 @@ def tool_servers(request: HttpRequest) -> HttpResponse:
 
 
 @sensitive_post_parameters("headers")
+@confirmed_recently()
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("form")
@@ -102,6 +104,7 @@ def _has_people(server: ToolServer) -> bool:
 
 
 @sensitive_post_parameters("headers")
+@confirmed_recently()
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("form")
@@ -168,6 +171,7 @@ def tool_server_test(request: HttpRequest, server: ToolServer) -> HttpResponse:
     return redirect("tool_server", server.public_id)
 
 
+@confirmed_recently()
 @post_action(access.get_tool_server, _refuse)
 def tool_server_people(request: HttpRequest, server: ToolServer) -> HttpResponse:
     form = ServerPeopleForm(request.POST, server=server)

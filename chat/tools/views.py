@@ -22,6 +22,7 @@ from chat.tools import actions
 from chat.tools.definition_check import DefinitionCheck, check_definition
 from chat.tools.forms import EXAMPLE, EXAMPLE_ADDRESS, ToolForm
 from chat.tools.web.actions import WEB_KINDS
+from chat.web.confirmation import confirmed_recently
 from chat.web.decorators import login_required, post_action, refuse_with_message
 from chat.web.responses import form_page
 from chat.web.tool_words import how_it_runs, icon_of
@@ -69,6 +70,12 @@ def tools(request: HttpRequest) -> HttpResponse:
     return render(request, "tools/tools.html", page)
 
 
+def _has_headers(request: HttpRequest, **address: UUID) -> bool:
+    """True if the form has headers, which contain keys."""
+    return bool(request.POST.get("headers"))
+
+
+@confirmed_recently(methods=("POST",), only_if=_has_headers)
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def add(request: HttpRequest, team_id: UUID) -> HttpResponse:
@@ -86,6 +93,7 @@ def add(request: HttpRequest, team_id: UUID) -> HttpResponse:
     return _form_page(request, form, team)
 
 
+@confirmed_recently(methods=("POST",), only_if=_has_headers)
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def change(request: HttpRequest, public_id: UUID) -> HttpResponse:

@@ -21,6 +21,7 @@ from chat.jobs.chunks import CHUNK_BYTES
 from chat.models import Import, Job, JobStatus
 from chat.transfers import downloads, listing
 from chat.transfers.forms import ExportForm, ImportForm, TeamForm, UploadForm
+from chat.web.confirmation import confirmed_recently
 from chat.web.decorators import login_required, post_action, refuse_with_message
 
 refuse = refuse_with_message("data")
@@ -49,6 +50,7 @@ def jobs(request: HttpRequest, name: str) -> HttpResponse:
 # --- exports --------------------------------------------------------------------------------------
 
 
+@confirmed_recently()
 @login_required
 @require_POST
 def export(request: HttpRequest) -> HttpResponse:
@@ -69,6 +71,7 @@ def export(request: HttpRequest) -> HttpResponse:
     return redirect("data")
 
 
+@confirmed_recently(gives_file=True)
 @login_required
 @require_safe
 def download(request: HttpRequest, public_id: UUID) -> HttpResponseBase:

@@ -26,6 +26,7 @@ from django.utils.translation import gettext
 from chat import access
 from chat.access import NOT_HERE
 from chat.models import AuditEvent, Conversation
+from chat.web.confirmation import confirmed_recently
 from chat.web.tags import when
 
 # A hostile value may be megabytes long; a cell of a list must not be.
@@ -265,3 +266,19 @@ def object_key(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise Http404(NOT_HERE)
     return int(text)
+
+
+class ConfirmedChanges(AdministratorsOnly):
+    """Forms that change the rights of other people, which need a recent confirmation."""
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        show: HttpResponse = confirmed_recently()(super().changeform_view)(
+            request, object_id, form_url, extra_context
+        )
+        return show

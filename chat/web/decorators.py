@@ -17,6 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from chat.core.errors import ActionRefused
+from chat.web.time_zone import use_zone_of
 
 Parameters = ParamSpec("Parameters")
 View = Callable[Concatenate[HttpRequest, Parameters], HttpResponse]
@@ -33,6 +34,7 @@ def login_required(view: View[Parameters]) -> View[Parameters]:
         request: HttpRequest, *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> HttpResponse:
         if request.user.is_authenticated:
+            use_zone_of(request.user)
             return view(request, *args, **kwargs)
         return ask_to_sign_in(request)
 
@@ -102,17 +104,22 @@ def ask_to_sign_in(request: HttpRequest) -> HttpResponse:
     A request for a fragment must not be answered by a redirect: the browser would follow it
     silently, and the sign-in page would appear in the middle of the room.
     """
-    url = f"{resolve_url('account_login')}?{urlencode({'next': _page_of(request)})}"
+    url = f"{resolve_url('account_login')}?{urlencode({'next': page_of(request)})}"
     if not request.htmx:
         return HttpResponseRedirect(url)
     return HttpResponse(status=401, headers={"HX-Redirect": url})
 
 
-def _page_of(request: HttpRequest) -> str:
+def page_of(request: HttpRequest) -> str:
     if request.htmx:
         return path_in_browser(request)
     if request.method == "GET":
         return request.get_full_path()
+    return referring_page(request)
+
+
+def referring_page(request: HttpRequest) -> str:
+    """The path of the page of ours with the link or form that was used."""
     referer = request.headers.get("Referer", "")
     if not url_has_allowed_host_and_scheme(referer, allowed_hosts={request.get_host()}):
         return "/"

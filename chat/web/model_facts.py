@@ -41,17 +41,19 @@ def is_loaded(detail: Mapping[str, Any]) -> bool:
 
 def context_in_words(detail: Mapping[str, Any]) -> str:
     context = context_tokens_of({"detail": detail})
-    return gettext("%(size)s context") % {"size": _tokens(context)} if context else ""
+    return gettext("%(size)s context") % {"size": tokens_in_words(context)} if context else ""
 
 
 def is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _tokens(count: int) -> str:
-    """A number of tokens as vendors write it: 32768 is 32K, 128000 is 128K, 1048576 is 1M."""
-    for unit in (1000, 1024):
-        for letter, size in (("M", unit * unit), ("K", unit)):
-            if count % size == 0:
-                return f"{number_format(count // size)}{letter}"
-    return number_format(count, force_grouping=True)
+def tokens_in_words(count: int) -> str:
+    """A number of tokens as vendors write it: 32768 is 32K, 128000 is 128K, 1048576 is 1M. ``tokens`` of
+    static/base/i18n.js does the same."""
+    unit = 1024 if count % 1000 and count % 1024 == 0 else 1000
+    letter, size = next(
+        (each for each in (("M", unit**2), ("K", unit)) if count >= each[1]), ("", 1)
+    )
+    rounded = float(f"{count / size:.3g}")
+    return f"{number_format(int(rounded) if rounded.is_integer() else rounded)}{letter}"

@@ -32,6 +32,7 @@ from chat.core.threads import DatabaseThreads
 from chat.live.access_monitor import Identity
 from chat.live.posts import Answer, BegunRun, Post, Respond, Visitor
 from chat.models import Run, User
+from chat.web.session_use import note_use
 from chat.web.time_zone import person_time_zone
 from chat.web.views import busy, unavailable
 
@@ -130,7 +131,11 @@ def _respond(post: Post, visitor: Visitor, routes: tuple[str, ...]) -> Answer:
         return response
 
     try:
-        return _answer_of(request, view)
+        answer = _answer_of(request, view)
+        user = getattr(request, "user", None)
+        if isinstance(user, User):
+            note_use(request, user, visitor.identity.session_key)
+        return answer
     finally:
         if connection.errors_occurred:
             connection.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from datetime import datetime, tzinfo
 from functools import cache, lru_cache
+from uuid import UUID
 
 from django import template
 from django.forms import BoundField, CheckboxInput, PasswordInput, Select
@@ -87,14 +88,28 @@ def initials(name: str) -> str:
 
 
 @register.simple_tag
-def avatar(user: User | None, small: bool = False) -> SafeString:
-    """A person's initials on a colour of their own; decoration beside the name."""
+def avatar(
+    user: User | None, small: bool = False, *, large: bool = False, picture: bool = True
+) -> SafeString:
+    """A person's picture, or their initials on a colour of their own; decoration beside the name. The initials are
+    below the picture, for readers who may not see it. ``picture=False`` is for pages outside of this site."""
     classes = f"avatar avatar-{user.pk % AVATAR_HUES if user and user.pk else 0}"
+    classes += " avatar-small" if small else " avatar-large" if large else ""
+    letters = initials(str(user)) if user else "?"
+    if user is None or not picture or not user.picture_version:
+        return format_html('<span class="{}" aria-hidden="true">{}</span>', classes, letters)
     return format_html(
-        '<span class="{}" aria-hidden="true">{}</span>',
-        f"{classes} avatar-small" if small else classes,
-        initials(str(user)) if user else "?",
+        '<span class="{}" aria-hidden="true">{}<img src="{}" alt="" loading="lazy"></span>',
+        classes,
+        letters,
+        _picture_url(user.public_id, user.picture_version),
     )
+
+
+# A page names the same few people again and again.
+@lru_cache(maxsize=1000)
+def _picture_url(public_id: UUID, version: str) -> str:
+    return reverse("picture", args=[public_id, version])
 
 
 @register.inclusion_tag("base/field.html")

@@ -18,6 +18,7 @@ _ICONS: Mapping[str, str] = {
     ToolKind.SEARCH: "search",
     ToolKind.PAGE: "file-text",
     ToolKind.FILES: "file-text",
+    ToolKind.SKILLS: "book-open",
 }
 _WORDS: Mapping[str, str | Promise] = {
     ToolRule.OFF: gettext_lazy("Off"),

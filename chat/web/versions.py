@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.http import Http404, HttpRequest
+from django.utils.translation import gettext
 
 from chat.access import NOT_HERE
+from chat.core.errors import ActionRefused
+from chat.models import VersionConflict
+from chat.models.version import Version
 from chat.rendering.text_diff import CARD_STEPS, TextDiff, compare
 
 # The page of versions compares this many, the newest.
@@ -24,6 +28,32 @@ class VersionLine:
     text: str
     difference: TextDiff | None
     is_newest: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConflictWords:
+    """The sentences for somebody who has edited a version that isn't the newest any more. ``changed_by`` has a place for
+    the ``name``."""
+
+    deleted: str
+    changed: str
+    changed_by: str
+
+    def of(self, conflict: VersionConflict) -> str:
+        if conflict.newest is None:
+            return gettext(self.deleted)
+        if conflict.newest.author is None:
+            return gettext(self.changed)
+        return gettext(self.changed_by) % {"name": conflict.newest.author}
+
+
+def add_version(version: Version, *, known: int, words: ConflictWords) -> bool:
+    """Stores the version if it differs from the newest one, and returns whether it does. Raises ``ActionRefused`` if that
+    isn't version ``known``."""
+    try:
+        return version.add(known=known)
+    except VersionConflict as conflict:
+        raise ActionRefused(words.of(conflict)) from None
 
 
 def version_lines(versions: Any, text_of: Callable[[Any], str]) -> Sequence[VersionLine]:

@@ -1,12 +1,13 @@
 /* Comboboxes (templates/components/combobox.html): a field that searches, and a list box with the options of
    a select by its groups. The select stays what the form sends, and what other scripts listen to. */
-import { element, isComposing, on } from "./dom.js";
+import { element, emit, isComposing, on } from "./dom.js";
+import { COMBOBOX_FILLED } from "./events.js";
 
 const isCoarse = matchMedia("(pointer: coarse)");
 const selectOf = place => place.querySelector("select");
 const fieldOf = place => place.querySelector("[role=combobox]");
 const optionsOf = place => [...place.querySelectorAll("[role=option]")];
-const groupOf = option => option.closest("optgroup")?.label ?? "";
+export const groupOf = option => option.closest("optgroup")?.label ?? "";
 
 /* What is chosen, on the button. */
 export function showChosen(select) {
@@ -33,7 +34,8 @@ function lineOf(option, id) {
   return line;
 }
 
-/* The options whose name and group have all words that were typed. */
+/* The options whose name and group have all words that were typed. Until then, those that read at most `data-above`
+   tokens are left out. */
 function fill(place) {
   const words = fieldOf(place).value.toLowerCase().split(/\s+/);
   const list = place.querySelector("[role=listbox]");
@@ -41,6 +43,7 @@ function fill(place) {
   [...selectOf(place).options].forEach((option, at) => {
     const text = `${option.label} ${groupOf(option)}`.toLowerCase();
     if (!words.every(word => text.includes(word))) return;
+    if (!words.join("") && Number(option.dataset.context) <= Number(place.dataset.above)) return;
     const name = groupOf(option);
     if (!groups.has(name)) groups.set(name, []);
     groups.get(name).push(lineOf(option, `${list.id}-${at}`));
@@ -51,6 +54,7 @@ function fill(place) {
   )));
   place.querySelector(".combobox-empty").hidden = groups.size > 0;
   activate(place, list.querySelector("[aria-selected=true]") ?? optionsOf(place)[0]);
+  emit(COMBOBOX_FILLED, { place, isSearching: fieldOf(place).value.trim() !== "" });
 }
 
 function close(place) {
@@ -70,7 +74,7 @@ function choose(place, option) {
 on("toggle", "[data-combobox] details", fold => {
   const place = fold.closest("[data-combobox]");
   place.querySelector("summary").ariaExpanded = String(fold.open);
-  if (!fold.open) return;
+  if (!fold.open) return delete place.dataset.above;
   fieldOf(place).value = "";
   fill(place);
   if (!isCoarse.matches) fieldOf(place).focus();

@@ -15,7 +15,7 @@ export function complete({ id, wordsAt, choose, found }) {
   // The list that is open, its field, and the place where its words begin.
   let open = null;
   let asked = null;
-  // Where a list was closed or an option chosen: it stays closed there.
+  // Where a list was closed or an option chosen: it stays closed there until its sign is typed again.
   let closedAt = -1;
 
   function listFor(field) {
@@ -71,7 +71,7 @@ export function complete({ id, wordsAt, choose, found }) {
 
   function look(field) {
     const place = wordsAt(field);
-    if (!place || place.at !== closedAt) closedAt = -1;
+    if (!place?.words || place.at !== closedAt) closedAt = -1;
     if (!place || place.at === closedAt || !template.isConnected) return close();
     clearTimeout(asked?.timer);
     asked?.abort.abort();

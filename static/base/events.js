@@ -17,8 +17,10 @@ export const SERVERS_DRAINING = "servers:draining";  // {draining}: ids of the s
 export const CONNECTION_STATE = "connection:state";  // {isConnected, isStream, isStepwise, isAsking}: see live/connection.js
 export const PANEL_SHOWN = "panel:shown";  // {address}: a page was put into the panel
 export const COMMENTS_CHANGED = "comments:changed";  // {}: the server has told of a change of comments
+export const ASK_ABOUT = "ask:about";  // {turn}: a key asks about the selected passage, or about this turn
 export const SEARCH_OPEN = "search:open";  // {}: the palette opens
 export const SEARCH_SHOWN = "search:shown";  // at its field: it asks for what it shows first
+export const COMBOBOX_FILLED = "combobox:filled";  // {place, isSearching}: the list of a combobox has its options
 export const THEME_CHANGE = "theme:change";  // {theme}: "light", "dark" or "system"; base/theme.js has the name as well
 export const SIDEBAR_TOGGLE = "sidebar:toggle";  // {}: base/sidebar.js, a classic script, has the name as well
 

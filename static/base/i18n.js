@@ -31,6 +31,14 @@ export function number(value, options = {}) {
   return formats.get(key).format(value);
 }
 
+// As vendors write it: 32768 is 32K, 128000 is 128K, 1048576 is 1M. What is part of a limit is written in its units.
+// `tokens_in_words` of chat/web/model_facts.py does the same.
+export function tokens(count, limit = count) {
+  const unit = limit % 1000 && limit % 1024 === 0 ? 1024 : 1000;
+  const [letter, size] = count >= unit ** 2 ? ["M", unit ** 2] : count >= unit ? ["K", unit] : ["", 1];
+  return number(count / size, { maximumSignificantDigits: 3, useGrouping: false }) + letter;
+}
+
 export const percent = value => number(value / 100, { style: "percent" });
 export const milliseconds = value => number(Math.round(value), { style: "unit", unit: "millisecond" });
 export const megabytes = bytes => number(Math.round(bytes / 1024 ** 2), { style: "unit", unit: "megabyte" });
@@ -53,14 +61,25 @@ const STYLES = {
   date: {},
   full: { hour: "numeric", minute: "2-digit", timeZoneName: "short" },
 };
-const exact = new Intl.DateTimeFormat(language, { dateStyle: "long", timeStyle: "long" });
+
+/* The zone that the person chose, if this browser knows it, or that of the browser. */
+function zoneOf(timeZone) {
+  try {
+    return new Intl.DateTimeFormat(language, { timeZone }).resolvedOptions().timeZone;
+  } catch {
+    return zoneOf();
+  }
+}
+
+export const timeZone = zoneOf(document.documentElement.dataset.timeZone);
+const exact = new Intl.DateTimeFormat(language, { dateStyle: "long", timeStyle: "long", timeZone });
 export const exactTime = date => exact.format(date);
 
 export function time(date, style) {
   const key = `${style} ${date.getFullYear() === new Date().getFullYear()}`;
   if (!formats.has(key)) {
     const year = key.endsWith("true") ? {} : { year: "numeric" };
-    const options = { month: "short", day: "numeric", ...year, ...STYLES[style] };
+    const options = { month: "short", day: "numeric", timeZone, ...year, ...STYLES[style] };
     formats.set(key, new Intl.DateTimeFormat(language, options));
   }
   return formats.get(key).format(date);

@@ -5,7 +5,7 @@ import { emit, isComposing, on } from "./dom.js";
 import { SEARCH_OPEN, SIDEBAR_TOGGLE } from "./events.js";
 import { gettext } from "./i18n.js";
 import { areSingleKeysOn, openHelp } from "./key_help.js";
-import { act, branch, edit, focusNewestAnswer, focusNewestTurn, move, retry, toggleReasoning } from "./turn_keys.js";
+import { act, ask, branch, edit, focusNewestAnswer, focusNewestTurn, move, retry, toggleReasoning } from "./turn_keys.js";
 
 const SEQUENCE_MS = 1500;
 const TWICE_MS = 1000;
@@ -36,6 +36,7 @@ const GROUPS = {
     { on: ["Enter"], says: gettext("Send") },
     { on: ["Shift", "Enter"], says: gettext("New line") },
     { on: ["Mod", "Enter"], says: gettext("Send (also on touch screens)") },
+    { on: ["*"], says: gettext("Add or remove a favorite (in the list of models)") },
     { on: ["Mod", "S"], says: gettext("Save an edit"), when: editing, does: () => editing().requestSubmit() },
     { on: ["Mod", "."], says: gettext("Stop the answer"), does: stop },
     { on: ["Esc", "Esc"], says: gettext("Stop the answer (in the composer)") },
@@ -57,6 +58,11 @@ const GROUPS = {
     { on: ["f"], says: gettext("Find in conversation"), does: () => first("#to-find")?.click() },
     { on: ["a"], says: gettext("Files"), does: () => first("#to-files")?.click() },
     { on: ["i"], says: gettext("Run details"), does: () => act("[data-details]", gettext("No details here")) },
+    {
+      on: ["q"],
+      says: gettext("Ask about the selected text or message"),
+      does: () => ask(gettext("You can’t write here")),
+    },
     {
       on: ["c"],
       says: gettext("Comment on the selected message"),

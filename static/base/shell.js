@@ -2,7 +2,7 @@
    and times in the reader's own time zone. */
 import { listen, matching, on } from "./dom.js";
 import { AFTER_PROCESS } from "./events.js";
-import { exactTime, gettext, time } from "./i18n.js";
+import { exactTime, gettext, time, timeZone } from "./i18n.js";
 
 function prepare(root) {
   for (const place of matching(root, "time[data-when]")) {
@@ -79,7 +79,6 @@ document.addEventListener("submit", event => {
 }, true);
 
 /* --- the reader's time zone, in which the server writes times as well (chat.web.time_zone) --- */
-const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
 const secure = location.protocol === "https:" ? "; secure" : "";
 if (timeZone) document.cookie = `timezone=${timeZone}; path=/; max-age=31536000; samesite=lax${secure}`;
 

@@ -1,6 +1,6 @@
 /* What keys do among the turns of a conversation: move the focus, act on a turn, choose a version. */
-import { announce } from "./dom.js";
-import { ROOM_SHOWN } from "./events.js";
+import { announce, emit } from "./dom.js";
+import { ASK_ABOUT, ROOM_SHOWN } from "./events.js";
 import { gettext } from "./i18n.js";
 
 const ARRIVAL_MS = 5000;
@@ -42,6 +42,12 @@ function clickIn(turn, selector, otherwise) {
 }
 
 export const act = (selector, otherwise) => clickIn(focused() ?? newestAnswer(), selector, otherwise);
+
+export function ask(otherwise) {
+  const turn = focused() ?? newestAnswer();
+  if (turn && first("#text")) emit(ASK_ABOUT, { turn });
+  else announce(otherwise);
+}
 
 /* Only in the turn that was chosen: no key that was hit by chance starts an answer. */
 const actOnFocused = (selector, otherwise) => clickIn(focused(), selector, otherwise);

@@ -66,6 +66,10 @@ listen(SERVERS_DRAINING, ({ draining }) => {
 });
 
 for (const type of ["input", "change"]) on(type, "#parameters", showMark);
+// Before the list opens: what it shows first isn't to come later.
+for (const type of ["pointerdown", "focusin", "toggle"]) {
+  on(type, "[data-combobox]:has(select[data-favorites]) details", () => import("../favorites/favorites.js"), true);
+}
 on("change", "#id_choice", showAndFetch);
 onSwapped(show);
 addEventListener("pageshow", showAndFetch);

@@ -71,18 +71,21 @@ listen(RESPONSE_ERROR, ({ ctx: { response, request } }) => {
 listen(BEFORE_SWAP, ({ ctx, tasks }, event) => {
   // Asked for while it could still be read: nothing of it comes back onto an emptied page.
   if (room.dataset.isGone && isRefresh(ctx.request)) return event.preventDefault();
-  for (const task of tasks) if (task.target?.matches("#turns, .runs")) removeKnown(task);
+  const going = tasks.filter(task => task.swapSpec.style === "delete").map(task => task.target);
+  for (const task of tasks) if (task.target?.matches("#turns, .runs")) removeKnown(task, going);
   const revision = Number(ctx.response?.headers.get("X-Room-Revision"));
   if (!revision) return;
   failures = 0;
   room.dataset.revision = String(Math.max(revision, Number(room.dataset.revision)));
 });
 
-// What is on the page already does not come a second time, whatever crossed on the way.
-function removeKnown(task) {
+// What is on the page already does not come a second time, whatever crossed on the way; unless it goes, and comes in
+// another form.
+function removeKnown(task, going) {
   if (task.swapSpec.style === "innerHTML") return;
   for (const part of [...task.fragment.children]) {
-    if (part.id && document.getElementById(part.id)) part.remove();
+    const known = part.id && document.getElementById(part.id);
+    if (known && !going.includes(known)) part.remove();
   }
 }
 

@@ -11,7 +11,7 @@ const sync = document.getElementById("turns-sync");
 // The runs of answers of which more may come, each with the number of its questions here.
 function runs() {
   const open = [...turns.children].filter(turn => turn === turns.lastElementChild || turn.querySelector(":scope > footer[data-open]"));
-  const answers = open.flatMap(turn => [...turn.querySelectorAll(":scope > .runs > .answer")]);
+  const answers = open.flatMap(turn => [...turn.querySelectorAll(":scope > .runs > .answer, .column > .runs > .answer")]);
   return Object.fromEntries(answers.map(({ dataset: { run } }) =>
     [run, document.querySelectorAll(`#asks-${run} > .ask`).length]));
 }
@@ -33,6 +33,7 @@ function state() {
     head: document.querySelector("#room-head [data-mark]")?.dataset.mark ?? "",
     writes: document.getElementById("composer") !== null,
     is_behind: turns.querySelector(".newer") !== null,
+    compares: turns.lastElementChild?.matches(".compared-turn") ?? false,
   };
 }
 

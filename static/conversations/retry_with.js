@@ -7,23 +7,23 @@ const dialog = document.getElementById("retry-with");
 const choice = () => document.getElementById("id_choice");
 let form = null;
 
-// Another picker with the same models: its ids are other ones, and no form sends it.
-function pickerWithoutChoice() {
+/* Another picker with the same models: its ids begin with `prefix`, and no form sends it. */
+export function copyOfPicker(prefix) {
   const picker = choice().closest("[data-combobox]").cloneNode(true);
   for (const name of NAMES) {
-    for (const node of picker.querySelectorAll(`[${name}]`)) node.setAttribute(name, `retry-${node.getAttribute(name)}`);
+    for (const node of picker.querySelectorAll(`[${name}]`)) node.setAttribute(name, `${prefix}-${node.getAttribute(name)}`);
   }
   const select = picker.querySelector("select");
   select.removeAttribute("name");
   select.selectedIndex = -1;
-  // A menu is closed by a click elsewhere and by Escape; here Escape closes the dialog.
-  picker.querySelector("details").classList.remove("menu");
   return picker;
 }
 
 on("click", "[data-retry-with]", button => {
   form = button.form;
-  const picker = pickerWithoutChoice();
+  const picker = copyOfPicker("retry");
+  // A menu is closed by a click elsewhere and by Escape; here Escape closes the dialog.
+  picker.querySelector("details").classList.remove("menu");
   dialog.querySelector("[data-models]").replaceChildren(picker);
   dialog.showModal();
   picker.querySelector("details").open = true;

@@ -39,7 +39,7 @@ function know(change) {
 /* --- saving --- */
 // A new conversation in a project has a draft in its tab only.
 const { say } = place && !place.startsWith("new-")
-  ? openChannel("draft", { shown: () => ({ version: known.version }), take })
+  ? openChannel("draft", { shown: () => ({ version: known.version, has_files: Boolean(document.querySelector("#attaching > *")) }), take })
   : { say: null };
 
 function save() {
@@ -87,10 +87,16 @@ listen(AFTER_REQUEST, ({ ctx }, { target }) => {
 });
 
 /* --- what the server says: that it has stored a text, or that there is another one --- */
-function take({ version, text, saved, age }) {
-  if (text !== undefined) meet({ version, text, age });
+function take({ version, text, saved, age, files }) {
+  if (files) takeFiles(files);
+  else if (text !== undefined) meet({ version, text, age });
   else if (saved === told.number) know({ version, text: told.text, unanswered: [] });
   else know({ version });
+}
+
+async function takeFiles(files) {
+  const { meetFiles } = await import("../files/other_tabs.js");
+  meetFiles(files);
 }
 
 function meet({ version, text, age }) {

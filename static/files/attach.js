@@ -48,6 +48,8 @@ function start(file) {
   chip.querySelector(".attachment-name").textContent = file.name;
   chip.querySelector("[data-retry]").onclick = () => run(chip, file);
   list().append(chip);
+  // The list scrolls when it is long.
+  chip.scrollIntoView({ block: "nearest" });
   run(chip, file);
   return chip;
 }

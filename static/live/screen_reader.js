@@ -26,7 +26,7 @@ function say(text, about, kind = "state") {
   announce(text, { about, kind });
 }
 
-const modelOf = answer => answer.closest(".turn").querySelector(".turn-name bdi")?.textContent ?? gettext("a model");
+const modelOf = answer => answer.closest(".column, .turn").querySelector("bdi")?.textContent ?? gettext("a model");
 
 /* --- beginnings --- */
 function look(isFirst) {

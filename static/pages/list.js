@@ -6,6 +6,7 @@ import "../prompts/insert.js";
 import "../base/combobox.js";
 import "../conversations/model_choice.js";
 import "../presets/choose.js";
+import "../compare/compare.js";
 import "../files/attach.js";
 import "../conversations/queue.js";
 import "../unread/unread.js";

@@ -10,7 +10,7 @@ const select = () => document.getElementById("id_choice");
 const used = () => document.getElementById("preset-name");
 const settings = () => [...document.querySelectorAll(SETTINGS)];
 const settingNamed = name => settings().find(field => field.name === name);
-const tools = () => [...document.querySelectorAll("#tools-list input[name=tools]:not(:disabled)")];
+const tools = () => [...document.querySelectorAll("#tools-list input[type=checkbox]:not(:disabled)")];
 const changed = field => field.dispatchEvent(new Event("change", { bubbles: true }));
 
 // The model that stays if a preset can't be fetched.

@@ -1,5 +1,5 @@
-/* Tools of code blocks: saves a block as a file, and wraps long lines of all of them, which is remembered. */
-import { announce, element, ofBrowser, on } from "../base/dom.js";
+/* Tools of code blocks: saves a block as a file, and wraps long lines of all of them, which is one of the reading settings. */
+import { announce, csrfToken, element, isPlainClick, ofBrowser, on, request } from "../base/dom.js";
 import { gettext } from "../base/i18n.js";
 
 const STORED = "tributary.wrap";
@@ -18,11 +18,21 @@ on("click", ".codeblock .wrap", button => {
   const wraps = root.classList.toggle("wraps-code");
   // Blocks above it may have changed their height: this one stays in its place.
   scrollBy({ top: button.getBoundingClientRect().top - before, behavior: "instant" });
-  ofBrowser.set(STORED, wraps ? "" : null);
   announce(wraps ? gettext("Long lines of code wrap.") : gettext("Long lines of code don’t wrap."));
+  const body = new URLSearchParams(wraps ? { wraps_code: "on" } : {});
+  request("/settings/code-wrap/", { method: "POST", body, headers: { "X-CSRFToken": csrfToken() } }).catch(() => {});
+  ofBrowser.set(STORED, wraps ? "" : null);
+});
+
+// The others are in a dialog.
+on("click", "a[data-reading]", async (link, event) => {
+  if (!isPlainClick(event)) return;
+  event.preventDefault();
+  const { openReading } = await import("../accounts/reading.js");
+  openReading(link);
 });
 
 // Other tabs of the same person follow.
-const follow = () => root.classList.toggle("wraps-code", ofBrowser.get(STORED) !== null);
-addEventListener("storage", event => { if (event.key === STORED) follow(); });
-follow();
+addEventListener("storage", ({ key, newValue }) => {
+  if (key === STORED) root.classList.toggle("wraps-code", newValue !== null);
+});

@@ -13,7 +13,10 @@ from chat.models import (
     AnswerFile,
     Artifact,
     ArtifactVersion,
+    Attachment,
     Comment,
+    ComparedAnswer,
+    Comparison,
     Conversation,
     Membership,
     Mockup,
@@ -23,6 +26,7 @@ from chat.models import (
     QueuedMessage,
     Run,
     RunSegment,
+    StoredFile,
     TeamRole,
     UnsentFile,
     User,
@@ -148,6 +152,10 @@ def _reply_to_shared(world: World) -> Values:
     return {**_new_message(world), "parent": world.shared.answer.public_id.hex}
 
 
+def _reply_to_private(world: World) -> Values:
+    return {**_new_message(world), "parent": world.private.answer.public_id.hex}
+
+
 def _first_message(world: World) -> Values:
     return {**_new_message(world), "team": world.team.public_id.hex, "visibility": "team"}
 
@@ -193,6 +201,15 @@ def _own_comment_of_viewer(world: World) -> Values:
     return _comment_by(world.viewer, world.private)
 
 
+def _compared(thread: Thread) -> Values:
+    """An answer that stands beside others, of which nobody has chosen one."""
+    comparison = Comparison.objects.create(
+        question=thread.question, conversation=thread.conversation
+    )
+    ComparedAnswer.objects.create(answer=thread.answer, comparison=comparison, position=0)
+    return _answer(thread)
+
+
 def _words(world: World) -> Values:
     return {"text": "The long one.", "key": str(uuid.uuid4())}
 
@@ -216,6 +233,14 @@ def _team_visibility(world: World) -> Values:
 def _file(thread: Thread) -> Values:
     file = store_file(conversation=thread.conversation, body=b"x")
     return {"public_id": file.public_id}
+
+
+def _attached(thread: Thread) -> Values:
+    values = _file(thread)
+    file = StoredFile.objects.get(public_id=values["public_id"])
+    turn = thread.conversation.messages.filter(role="user").first()
+    Attachment.objects.create(message=turn, file=file, position=100)
+    return values
 
 
 def _file_of_no_conversation(world: World) -> Values:

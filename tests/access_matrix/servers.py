@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.access_matrix.case import Case, Values, World, administrators
+from chat.models import ModelGrant
+from tests.access_matrix.case import ADMIN, Case, Values, World, administrators, signed_in_only
 
 
 def _server(world: World) -> Values:
@@ -24,7 +25,35 @@ def _server_fields(world: World) -> Values:
     }
 
 
+def _grant(world: World) -> Values:
+    grant = ModelGrant.objects.create(upstream=world.upstream, team=world.team)
+    return {"public_id": world.upstream.public_id, "grant_id": grant.public_id}
+
+
+def _limited(world: World) -> Values:
+    return {"who": "selected"}
+
+
+def _grant_fields(world: World) -> Values:
+    return {"place": world.team.public_id.hex, "listed": ["demo/model"]}
+
+
+def _team(world: World) -> Values:
+    return {"team_id": world.team.public_id}
+
+
+# Those who manage the team, and administrators, see its models.
+_MANAGERS = signed_in_only(404, alice=200, bob=403, viewer=403) | {ADMIN: 200}
+
 UPSTREAM_CASES = [
+    Case("server_access", administrators(200), kwargs=_server),
+    Case("server_access", administrators(302), "", _server, "post", _limited),
+    Case("server_grant_add", administrators(200), kwargs=_server),
+    Case("server_grant_add", administrators(302), "", _server, "post", _grant_fields),
+    Case("server_grant", administrators(200), kwargs=_grant),
+    Case("server_grant", administrators(302), "", _grant, "post", _grant_fields),
+    Case("server_grant_remove", administrators(302), "", _grant, "post"),
+    Case("team_models", _MANAGERS, kwargs=_team),
     Case("servers", administrators(200)),
     Case("styleguide", administrators(200)),
     Case("server_add", administrators(200)),

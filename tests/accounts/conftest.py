@@ -13,7 +13,8 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from chat.accounts.actions import people
+from chat.accounts import reset_mail
+from chat.accounts.actions import invitations
 from chat.core.errors import ActionRefused
 from chat.models import Invitation, Membership, Team, TeamRole, User
 
@@ -34,14 +35,22 @@ def _no_rate_limits(settings: object) -> None:
     settings.ACCOUNT_RATE_LIMITS = False
 
 
+@pytest.fixture(autouse=True)
+def _mail_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread would not see what the test has not committed."""
+    monkeypatch.setattr(reset_mail, "send_beside", reset_mail.send)
+
+
 @pytest.fixture
 def make_invitation(alice: User, team: Team) -> MakeInvitation:
     """An invitation by Alice and the path of its link."""
 
     def make(
-        *, role: str = TeamRole.MEMBER, email: str = "", days: int = 7
+        *, role: str = TeamRole.MEMBER, email: str = "", days: int = 7, people: int = 1
     ) -> tuple[Invitation, str]:
-        invitation, link = people.invite(alice, team, role=role, email=email, days=days)
+        invitation, link = invitations.invite(
+            alice, team, role=role, email=email, days=days, people=people
+        )
         return invitation, urlsplit(link).path
 
     return make

@@ -19,7 +19,7 @@ from chat.models import (
 from chat.runs.prompt import prepare
 from tests.support.run_fixtures import MakeRun
 
-pytestmark = pytest.mark.databases
+pytestmark = pytest.mark.databases(slow=True)
 
 ABOUT_ME = "I maintain the bridges of <b>Lyon</b>."
 

@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from chat.accounts.actions import people
+from chat.accounts.actions import invitations
 from chat.core.errors import ActionRefused
 from chat.models import AuditEvent, Invitation, Membership, Team, TeamRole, User
 from tests.accounts.conftest import (
@@ -27,7 +27,7 @@ NEWCOMER = {"name": "Nora", "email": "nora@example.org", "password": NEW_PASSWOR
 
 
 def post_invite(client: Client, team: Team, **fields: object) -> HttpResponse:
-    data = {"role": "member", "email": "", "days": 7, **fields}
+    data = {"role": "member", "emails": "", "days": 7, **fields}
     return client.post(reverse("invite", args=[team.public_id]), data)
 
 
@@ -73,7 +73,7 @@ def test_list_of_invitations_does_not_show_the_link(
     signed_in: SignIn, alice: User, team: Team
 ) -> None:
     client = signed_in(alice)
-    token = secret_of(post_invite(client, team, email="x@example.org"))
+    token = secret_of(post_invite(client, team, emails="x@example.org"))
 
     page = client.get(reverse("people")).content.decode()
 
@@ -109,7 +109,7 @@ def test_unknown_used_expired_and_revoked_links_show_the_same_page(
     revoked, revoked_path = make_invitation()
     Client().post(used_path, NEWCOMER)
     expire(expired)
-    people.revoke_invitation(alice, revoked)
+    invitations.revoke(alice, revoked)
     paths = [reverse("invitation", args=["never-was"]), used_path, expired_path, revoked_path]
 
     pages = [Client().get(path) for path in paths]
@@ -159,7 +159,7 @@ def test_inviter_removed_while_the_form_is_open_admits_nobody(
     Membership.objects.filter(user=alice).delete()
 
     with pytest.raises(ActionRefused):
-        people.join_as_new_person(invitation, **NEWCOMER)
+        invitations.join_as_new_person(invitation, **NEWCOMER)
 
     assert not User.objects.filter(email=NEWCOMER["email"]).exists()
     assert Invitation.objects.get().used_at is None
@@ -174,7 +174,7 @@ def test_team_admin_cannot_invite_an_owner(signed_in: SignIn, bob: User, team: T
     assert not Invitation.objects.exists()
 
 
-@pytest.mark.parametrize("fields", [{"days": 0}, {"days": 31}, {"days": ""}, {"email": "nobody"}])
+@pytest.mark.parametrize("fields", [{"days": 0}, {"days": 31}, {"days": ""}, {"emails": "nobody"}])
 def test_invalid_invitation_is_refused_beside_the_field(
     signed_in: SignIn, alice: User, team: Team, fields: dict[str, object]
 ) -> None:
@@ -204,7 +204,7 @@ def test_known_email_is_told_to_sign_in(make_invitation: MakeInvitation, charlie
 
     assert answer.status_code == 422
     assert b"Sign in, then open the link again" in answer.content
-    assert people.find_invitation(path.strip("/").split("/")[1]) == invitation
+    assert invitations.find(path.strip("/").split("/")[1]) == invitation
 
 
 @pytest.mark.parametrize("password", ["short", "password123", "12345 678"])
@@ -268,7 +268,7 @@ def test_invitations_are_recorded(make_invitation: MakeInvitation, alice: User, 
     _, path = make_invitation()
     other, _ = make_invitation()
     Client().post(path, NEWCOMER)
-    people.revoke_invitation(alice, other)
+    invitations.revoke(alice, other)
 
     rows = list(AuditEvent.objects.order_by("id").values_list("verb", "actor__name", "target"))
 
@@ -286,7 +286,7 @@ def test_link_used_by_several_at_once_admits_one(make_invitation: MakeInvitation
     newcomers = [{**NEWCOMER, "email": f"nora{number}@example.org"} for number in range(4)]
 
     outcomes = run_at_once(
-        *(partial(people.join_as_new_person, invitation, **each) for each in newcomers)
+        *(partial(invitations.join_as_new_person, invitation, **each) for each in newcomers)
     )
 
     assert outcomes == ["done", "refused", "refused", "refused"]

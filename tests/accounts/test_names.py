@@ -124,7 +124,7 @@ def test_email_longer_than_its_column_is_refused(
     alice: User, team: Team, signed_in: SignIn
 ) -> None:
     email = f"{'a' * 60}@{'b' * 60}.{'c' * 60}.{'d' * 60}.{'e' * 20}.org"
-    fields = {"role": "member", "email": email, "days": "1"}
+    fields = {"role": "member", "emails": email, "days": "1"}
 
     answer = signed_in(alice).post(reverse("invite", args=[team.public_id]), fields)
 

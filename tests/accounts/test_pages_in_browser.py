@@ -59,7 +59,7 @@ def ada(browser: Browser, site: Site, first_person: Visitor) -> Visitor:
 def join(browser: Browser, site: Site, ada: Visitor, name: str) -> Visitor:
     """Ada invites somebody, who joins on a phone."""
     ada.open("/people/").click("main a:has-text('Invite')")
-    ada.press("Create link")
+    ada.press("Invite")
     person = Visitor(browser, site, **PHONE)
     person.open(urlsplit(ada.page.input_value("#secret")).path)
     person.fill(name=name, email=f"{name.split()[0].lower()}@example.org", password=PASSWORD)

@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from chat.accounts import adapter
+from chat.accounts import adapter, reset_mail
 from chat.models import AuditEvent, Membership, Team, TeamRole, User
 from tests.accounts.conftest import NEW_PASSWORD, SignIn, set_role
 from tests.conftest import MakeUser
@@ -274,3 +274,17 @@ def test_failing_mail_server_does_not_tell_who_has_an_account(
     assert known.url == unknown.url
     assert "mail.failed message=password_reset_key error=ConnectionRefusedError" in caplog.text
     assert bob.email not in caplog.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_mail_is_sent_beside_the_request(
+    settings: object, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    settings.EMAIL_HOST = "mail.example.org"
+
+    Client().post(reverse("account_reset_password"), {"email": bob.email})
+    # One thread sends in order, so what comes after is sent after.
+    reset_mail._worker.submit(lambda: None).result(timeout=30)
+
+    assert [message.to for message in mail.outbox] == [[bob.email]]

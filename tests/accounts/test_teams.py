@@ -10,11 +10,12 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from chat import access
 from chat.accounts.actions import people
 from chat.core.errors import ActionRefused
-from chat.models import AuditEvent, Conversation, Membership, Team, TeamRole, User
+from chat.models import AuditEvent, Conversation, Membership, Team, TeamRole, User, UserSession
 from tests.accounts.conftest import SignIn, run_at_once, set_role
 from tests.conftest import MakeUser
 
@@ -213,6 +214,20 @@ def test_page_shows_own_teams_only(
     assert team.name in page
     assert other_team.name not in page
     assert dana.email not in page
+
+
+def test_only_administrators_learn_when_somebody_was_here(
+    bob: User, alice: User, administrator: User, team: Team
+) -> None:
+    used_at = timezone.now()
+    UserSession.objects.create(user=bob, session_key="s" * 32, last_used_at=used_at)
+
+    seen = access.all_accounts(administrator).get(pk=bob.pk)
+    (of_team,) = access.teams_with_members(alice)
+    (member,) = (each.user for each in of_team.memberships.all() if each.user == bob)
+
+    assert access.last_active(seen) == used_at
+    assert access.last_active(member) == bob.last_login
 
 
 def test_member_can_only_leave(signed_in: SignIn, bob: User, team: Team) -> None:

@@ -14,7 +14,7 @@ from chat.models import AuditEvent, Conversation, User
 from tests.administration.pages import list_url, text_of
 
 VERB = re.compile(r'"((?:user|team|membership|invitation|token|upstream|tool|tool_server|question|conversation'
-                  r'|keys|installation|project)\.[a-z_]+)"')  # fmt: skip
+                  r'|keys|installation|project|feedback)\.[a-z_]+)"')  # fmt: skip
 
 
 def test_every_recorded_action_has_a_sentence_and_a_name() -> None:
@@ -61,6 +61,10 @@ CASES: list[tuple[str, str, dict[str, object], str]] = [
     ("installation.title_model_chosen", "", {"server": "Hall", "model": "small"},
      "Ada chose small on Hall to write conversation titles"),
     ("installation.title_model_chosen", "", {}, "Ada turned off conversation titles by a model"),
+    ("feedback.exported", "", {"count": 3, "reason": "Report 12"},
+     "Ada exported the ratings of answers: “Report 12”"),
+    ("feedback.exported_with_conversations", "River", {"count": 3, "reason": "Report 12"},
+     "Ada exported the ratings of answers in River with their conversations: “Report 12”"),
     ("later.verb", "River", {}, "Ada: later.verb River"),
 ]  # fmt: skip
 

@@ -11,7 +11,16 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 django.setup()
 
-from tests.bench import access, browser, capacity, memory, presence, search, tools  # noqa: E402 - Django first
+from tests.bench import (  # noqa: E402 - Django first
+    access,
+    browser,
+    capacity,
+    enumeration,
+    memory,
+    presence,
+    search,
+    tools,
+)
 from tests.bench.load import command as load  # noqa: E402
 
 BENCHMARKS = {
@@ -23,6 +32,7 @@ BENCHMARKS = {
     "access": access.report,
     "presence": presence.report,
     "tools": tools.report,
+    "enumeration": enumeration.report,
 }
 
 

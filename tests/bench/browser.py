@@ -5,7 +5,8 @@ times; with ``DELTAS=20000 ROUNDS=1`` before it a shorter one, for a first look.
 pace changes by a seventh within a minute on a shared machine, so what counts is the median of the
 rounds. The letters are keys for whatever has the
 focus, as a person's are: Playwright's way to a named field looks through the whole page each time.
-``make bench BENCH=rooms``: how long a conversation of 2,000 turns takes to open beside one of 20.
+``make bench BENCH=rooms``: how long a conversation of 2,000 turns takes to open beside one of 20,
+and what one of 200 costs the main thread and in bytes, to compare with another commit.
 """
 
 from __future__ import annotations
@@ -149,10 +150,8 @@ def _read_along(page: Page) -> Measured:
 
 
 def _tenth(page: Page, session: Any) -> Tenth:
-    metrics = session.send("Performance.getMetrics")["metrics"]
-    values = {metric["name"]: metric["value"] for metric in metrics}
     characters, nodes = page.evaluate(SHOWN)
-    return Tenth(characters=characters, nodes=nodes, task_seconds=values["TaskDuration"])
+    return Tenth(characters=characters, nodes=nodes, task_seconds=_main_thread_seconds(session))
 
 
 def _told(rounds: list[Measured]) -> str:
@@ -197,35 +196,81 @@ def _verdict(holds: bool) -> str:
 # --- conversations of many turns -------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """One opening of a page: milliseconds until it was loaded, milliseconds of its main thread
+    until it was quiet, bytes of the page and of its scripts and styles as they are sent."""
+
+    milliseconds: float
+    main_thread_ms: float
+    page_bytes: int
+    other_bytes: int
+
+
+SIZES = """() => {
+  const bytes = kind => performance.getEntriesByType(kind).reduce((all, one) => all + one.encodedBodySize, 0);
+  return [performance.getEntriesByType("navigation")[0].loadEventStart, bytes("navigation"), bytes("resource")];
+}"""
+# Long enough for what a page does after it was loaded: its socket, its first frames.
+QUIET_SECONDS = 1.0
+
+
 def rooms_report() -> str:
     if find("chromium") is None:
         return PROGRAMS["chromium"].reason
-    short, long = 20, 2_000
-    taken: dict[int, list[float]] = {short: [], long: []}
+    short, middle, long = 20, 200, 2_000
+    taken: dict[int, list[Opening]] = {short: [], middle: [], long: []}
     with _site() as (site, person):
-        rooms = {turns: site.room_of(person, turns) for turns in (short, long)}
+        rooms = {turns: site.room_of(person, turns) for turns in taken}
         with _browser(site, person) as page:
+            session = page.context.new_cdp_session(page)
+            session.send("Performance.enable", {"timeDomain": "threadTicks"})
             for number in range(OPENINGS + 1):
                 for turns, room in rooms.items():
-                    page.goto(f"http://127.0.0.1:{site.port}/c/{room}/", wait_until="load")
-                    page.wait_for_selector("#turns > article:last-child .answer")
-                    milliseconds = page.evaluate(
-                        "performance.getEntriesByType('navigation')[0].loadEventStart"
-                    )
+                    opening = _open(page, session, f"http://127.0.0.1:{site.port}/c/{room}/")
                     # The first of each finds nothing in any cache.
                     if number:
-                        taken[turns].append(float(milliseconds))
+                        taken[turns].append(opening)
             nodes = page.evaluate("document.querySelectorAll('#turns > article').length")
-    medians = {turns: statistics.median(values) for turns, values in taken.items()}
+    medians = {turns: _median(taken[turns], "milliseconds") for turns in taken}
     ratio = medians[long] / medians[short]
     return "\n".join(
         (
             f"Opening a conversation in Chromium, medians of {OPENINGS}, one after the other",
             f"  {short} turns {medians[short]:.0f} ms, {long:,} turns {medians[long]:.0f} ms: "
             f"{ratio:.2f} ×; bar {BAR_OPENING} ×: {_verdict(ratio < BAR_OPENING)}",
+            f"  {middle} turns: {medians[middle]:.0f} ms, main thread "
+            f"{_median(taken[middle], 'main_thread_ms'):.0f} ms, page "
+            f"{_median(taken[middle], 'page_bytes') / 1000:.1f} kB, scripts, styles and fonts "
+            f"{_median(taken[middle], 'other_bytes') / 1000:.1f} kB",
             f"  turns on the page of the long one: {nodes}",
         )
     )
+
+
+def _open(page: Page, session: Any, address: str) -> Opening:
+    # Each opening begins with a page that does nothing, so that only its own work is counted.
+    page.goto("about:blank")
+    before = _main_thread_seconds(session)
+    page.goto(address, wait_until="load")
+    page.wait_for_selector("#turns > article:last-child .answer")
+    time.sleep(QUIET_SECONDS)
+    milliseconds, page_bytes, other_bytes = page.evaluate(SIZES)
+    return Opening(
+        milliseconds=float(milliseconds),
+        main_thread_ms=1000 * (_main_thread_seconds(session) - before),
+        page_bytes=int(page_bytes),
+        other_bytes=int(other_bytes),
+    )
+
+
+def _main_thread_seconds(session: Any) -> float:
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    return next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
+
+
+def _median(openings: list[Opening], figure: str) -> float:
+    return statistics.median(getattr(opening, figure) for opening in openings)
 
 
 # --- the parts ----------------------------------------------------------------------------------------

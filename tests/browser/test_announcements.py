@@ -98,7 +98,7 @@ def test_text_from_before_the_page_is_not_announced(site: BrowserSite, tab: Open
     assert "And the rest." in announced(alice)
 
 
-def test_only_the_end_is_announced(site: BrowserSite, tab: OpenTab) -> None:
+def test_only_the_end_and_errors_are_announced(site: BrowserSite, tab: OpenTab) -> None:
     alice = open_listening(site, tab, ENDS)
 
     alice.write("How high is it?")
@@ -107,46 +107,14 @@ def test_only_the_end_is_announced(site: BrowserSite, tab: OpenTab) -> None:
     alice.until(lambda: announced(alice), "the end is said")
     alice.until_ended()
 
-    assert len(announced(alice)) == 1
-    assert announced(alice)[0].startswith("Answer complete, ")
-
-
-def test_errors_are_announced_with_every_setting(site: BrowserSite, tab: OpenTab) -> None:
-    alice = tab("Alice")
-    choose(alice, ENDS)
-    site.fake.script(
-        streams.telling("First."), streams.scripted(streams.BEGINNING, streams.fail("It broke."))
-    )
-    first = site.send("Tell us.")
-    site.until_ended(first)
-    alice.open(site.room(first)).until_ended()
-    listen(alice)
-
-    alice.write("How high is it?")
-
+    said = announced(alice)
+    assert len(said) == 1
+    assert said[0].startswith("Answer complete, ")
+    assert announced(alice, "assertive") == []
+    site.fake.script(streams.scripted(streams.BEGINNING, streams.fail("It broke.")))
+    alice.write("And now?")
     alice.until(lambda: announced(alice, "assertive"), "the error is said")
-    assert announced(alice) == []
-
-
-def test_lost_conversation_is_announced_no_more(site: BrowserSite, tab: OpenTab) -> None:
-    site.fake.script(streams.telling("First."), streams.telling("Half", streams.hang()))
-    alice = tab("Alice")
-    alice.install_clock()
-    first = site.send("Tell us.")
-    site.until_ended(first)
-    alice.open(site.room(first)).until_ended()
-    listen(alice)
-    alice.write("Go on")
-    alice.shows("Half")
-    alice.page.clock.run_for(2_000)
-    until_announced(alice, "Writing")
-
-    alice.page.evaluate(
-        "document.dispatchEvent(new CustomEvent('room:gone', {detail: {reason: 'deleted'}}))"
-    )
-    alice.page.clock.run_for(60_000)
-
-    assert "Still writing…" not in announced(alice)
+    assert announced(alice) == said
 
 
 def test_end_rendered_with_the_page_is_announced(site: BrowserSite, tab: OpenTab) -> None:
@@ -244,10 +212,11 @@ def test_errors_and_questions_are_announced_at_once(scene_site: SceneSite, peopl
     assert "complete" not in "".join(announced(failed))
 
 
-def test_long_silence_is_announced(site: BrowserSite, tab: OpenTab) -> None:
+def test_long_silence_is_announced_until_the_conversation_is_lost(
+    site: BrowserSite, tab: OpenTab
+) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Half", streams.hang()))
-    alice = tab("Alice")
-    alice.install_clock()
+    alice = tab("Alice", has_clock=True)
     alice.open(site.room(site.send("Tell us."))).until_ended()
     listen(alice)
     alice.write("Go on")
@@ -258,4 +227,9 @@ def test_long_silence_is_announced(site: BrowserSite, tab: OpenTab) -> None:
     alice.page.clock.run_for(60_000)
 
     # After 10 seconds, and again after 20 more.
+    assert announced(alice).count("Still writing…") == 2
+    alice.page.evaluate(
+        "document.dispatchEvent(new CustomEvent('room:gone', {detail: {reason: 'deleted'}}))"
+    )
+    alice.page.clock.run_for(60_000)
     assert announced(alice).count("Still writing…") == 2

@@ -63,7 +63,7 @@ def test_two_people_comment_while_an_answer_streams(site: BrowserSite, tab: Open
 
     # Bob comments on words of the answer that is being written.
     select(bob, bob.page.locator("#turns .item.message"), "The river begins")
-    bob.page.locator(".comment-float").click()
+    bob.page.locator("#selection-tools").get_by_role("button", name="Comment").click()
     expect(bob.page.locator(".comment-new .comment-quote")).to_have_text("The river begins")
     comment(bob, "Which one? See https://example.org/rivers")
     expect(threads(bob)).to_have_count(1)

@@ -66,8 +66,7 @@ SKIPPED_MS = 500
 
 def open_tab(people: People, proxy: FaultyProxy, name: str, path: str = "") -> Tab:
     """A tab with a clock that tests may put forward."""
-    tab = people.tab(proxy, name)  # type: ignore[arg-type]
-    tab.install_clock()
+    tab = people.tab(proxy, name, has_clock=True)  # type: ignore[arg-type]
     tab.add_init_script(WATCH)
     return tab.open(path) if path else tab
 

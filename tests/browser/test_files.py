@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -10,7 +11,7 @@ from playwright.sync_api import expect
 from tests.support.answers import PAGE, png
 from tests.support.browser import axe, streams
 from tests.support.browser.artifacts import FILE_EVENTS
-from tests.support.browser.people import OpenTab
+from tests.support.browser.people import OpenTab, People
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
 from tests.support.upstream.script import Gate, answer, chunk, openai_chunks, openai_run, stream
@@ -187,6 +188,36 @@ def test_document_is_read_looked_into_and_sent(site: BrowserSite, tab: OpenTab) 
     expect(alice.page.locator("#panel")).to_contain_text("The mill: 42 cm.")
 
 
+def test_files_appear_in_other_tabs_and_a_deleted_one_says_so(
+    site: BrowserSite, tab: OpenTab, people: People
+) -> None:
+    alice = open_room(site, tab, "It rises.").until_live()
+    path = urlsplit(alice.page.url).path
+    other = people.adopt(alice.page.context.new_page(), site, path).until_live()
+    bob = tab("Bob", path).until_live()
+    chips, others = (each.page.locator(".attaching .attachment") for each in (alice, other))
+
+    alice.page.locator("#attach-input").set_input_files([NOTES])
+    alice.page.locator("#attach-input").set_input_files([SPRING])
+    expect(others).to_have_count(2)
+    expect(others.nth(0)).to_contain_text("about 7 tokens")
+    other.button("Remove spring.png").click()
+    expect(chips).to_have_count(1)
+    expect(bob.page.locator(".attaching .attachment")).to_have_count(0)
+    other.write("What is the level?").shows("It rises.").until_ended()
+    expect(chips).to_have_count(0)
+
+    sent = alice.turns.nth(2).locator(".attached .attachment")
+    sent.get_by_role("link").click()
+    panel = alice.page.locator("#panel")
+    panel.get_by_role("button", name="Delete").click()
+    alice.page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(alice.page.get_by_text("File deleted. The model still gets its text.")).to_be_visible()
+    expect(alice.page.get_by_text("The mill: 42 cm.")).to_be_visible()
+    # Everybody who has the conversation open sees it without a reload.
+    expect(bob.turns.nth(2).locator(".attached .attachment")).to_contain_text("File deleted.")
+
+
 def test_upload_shows_its_progress_and_is_canceled_or_tried_again(
     site: BrowserSite, tab: OpenTab
 ) -> None:
@@ -247,7 +278,7 @@ def test_too_long_a_document_is_left_to_the_model(small_site: BrowserSite, tab: 
     alice = tab("Alice", "/")
     note = alice.page.locator("#attach-too-long")
     alice.page.evaluate(PASTE_TEXT, LONG)
-    expect(note).to_contain_text("this model can read only 1,000")
+    expect(note).to_contain_text("this model can read only 1K.")
     assert axe.findings(alice.page, within="#composer") == []
 
     note.get_by_role("button", name="Let the model read it").click()

@@ -58,8 +58,17 @@ def id_of(turn: Locator) -> str:
 
 
 @pytest.mark.smoke
-def test_j_k_and_g_n_move_between_turns(alice: Tab) -> None:
+def test_keys_move_between_turns_and_act_on_them(alice: Tab) -> None:
     press = alice.page.keyboard.press
+    folds = alice.page.locator("details.reasoning")
+    edited = alice.page.locator(".edit-text")
+
+    # The reasoning of the newest answer, which has the focus.
+    press("t")
+    expect(folds.nth(1)).to_have_attribute("open", "")
+    expect(folds.nth(0)).not_to_have_attribute("open", "")
+    press("t")
+    expect(folds.nth(1)).not_to_have_attribute("open", "")
 
     press("g")
     press("n")
@@ -72,16 +81,9 @@ def test_j_k_and_g_n_move_between_turns(alice: Tab) -> None:
     press("n")
     assert focused(alice) == id_of(alice.turns.nth(2))
 
-
-def test_t_toggles_the_newest_reasoning(alice: Tab) -> None:
-    folds = alice.page.locator("details.reasoning")
-
-    alice.page.keyboard.press("t")
-    expect(folds.nth(1)).to_have_attribute("open", "")
-    expect(folds.nth(0)).not_to_have_attribute("open", "")
-    alice.page.keyboard.press("t")
-
-    expect(folds.nth(1)).not_to_have_attribute("open", "")
+    press("e")
+    expect(alice.turns.nth(2).locator(".edit-text")).to_be_focused()
+    expect(edited).to_have_count(1)
 
 
 def test_r_retries_and_brackets_switch_versions(site: BrowserSite, alice: Tab) -> None:
@@ -97,16 +99,6 @@ def test_r_retries_and_brackets_switch_versions(site: BrowserSite, alice: Tab) -
     press("]")
 
     alice.shows("Third.")
-
-
-def test_e_edits_the_focused_message(alice: Tab) -> None:
-    alice.page.keyboard.press("g")
-    alice.page.keyboard.press("n")
-    alice.page.keyboard.press("k")
-
-    alice.page.keyboard.press("e")
-
-    expect(alice.page.locator(".edit-text")).to_be_focused()
 
 
 def test_e_at_the_newest_answer_edits_ones_last_message(alice: Tab) -> None:
@@ -132,29 +124,39 @@ def test_ctrl_s_saves_an_edit_only(site: BrowserSite, alice: Tab) -> None:
     assert site.fake.posts == 3
 
 
-def test_shortcut_help_lists_all_keys(alice: Tab) -> None:
-    alice.page.keyboard.press("?")
+def test_help_lists_all_keys_and_layers_close_one_at_a_time(alice: Tab) -> None:
+    press = alice.page.keyboard.press
+    panel = alice.page.locator("#panel")
+
+    press("?")
     dialog = alice.page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(dialog).to_be_visible()
-
     rows = dict(alice.page.evaluate(ROWS))
     assert rows["Latest answer"] == ["g", "n"]
     assert rows["Stop the answer"] == ["Ctrl", "."]
     assert rows["Save an edit"] == ["Ctrl", "S"]
+    assert rows["Search and commands"] == ["Ctrl", "K"]
     assert len(rows) >= 20
     # Keys do not act behind a dialog.
-    alice.page.keyboard.press("i")
-    expect(alice.page.locator("#panel")).to_be_hidden()
-    alice.page.keyboard.press("Escape")
-
+    press("i")
+    expect(panel).to_be_hidden()
+    press("Escape")
     expect(dialog).to_be_hidden()
 
+    press("i")
+    expect(alice.page.locator("#panel-title")).to_be_focused()
+    alice.page.get_by_label("System prompt and parameters").click()
+    parameters = alice.page.locator("#parameters")
+    expect(parameters).to_be_visible()
+    press("Escape")
+    expect(parameters).to_be_hidden()
+    expect(panel).to_be_visible()
+    press("Escape")
+    expect(panel).to_be_hidden()
 
-def test_letters_typed_into_the_composer_are_text(alice: Tab) -> None:
     alice.composer.press_sequentially("jkgnteria?[]/s")
-
     expect(alice.composer).to_have_value("jkgnteria?[]/s")
-    expect(alice.page.locator("#panel")).to_be_hidden()
+    expect(panel).to_be_hidden()
     expect(alice.page.locator("#keys")).to_be_hidden()
     expect(alice.composer).to_be_focused()
 
@@ -179,12 +181,17 @@ def test_typing_anywhere_else_goes_to_the_composer(site: BrowserSite, tab: OpenT
     expect(alice.composer).to_be_focused()
 
 
-def test_single_keys_stay_switched_off(alice: Tab) -> None:
+def test_hidden_sidebar_and_switched_off_keys_are_remembered(alice: Tab) -> None:
+    sidebar = alice.page.locator("#sidebar")
     alice.page.locator(".person > summary").click()
     alice.button("Keyboard shortcuts").click()
     alice.page.get_by_label("Single-key shortcuts").uncheck()
     alice.page.keyboard.press("Escape")
+    alice.button("Hide sidebar").click()
+    expect(sidebar).to_be_hidden()
+    expect(alice.button("Open sidebar")).to_be_focused()
     alice.reload()
+    expect(sidebar).to_be_hidden()
     expect(alice.composer).to_be_focused()
     alice.page.keyboard.press("ArrowUp")
 
@@ -195,7 +202,10 @@ def test_single_keys_stay_switched_off(alice: Tab) -> None:
     expect(alice.page.locator("#panel")).to_be_hidden()
     expect(alice.page.locator("#keys")).to_be_hidden()
     alice.page.keyboard.press("Control+Shift+S")
-    expect(alice.page.locator("#sidebar")).to_be_hidden()
+    expect(sidebar).to_be_visible()
+    expect(alice.button("Open sidebar")).to_be_hidden()
+    alice.page.keyboard.press("Control+Shift+S")
+    expect(sidebar).to_be_hidden()
 
 
 def test_single_keys_switch_off_without_storage(alice: Tab) -> None:
@@ -229,36 +239,6 @@ def test_failed_version_takes_no_focus_later(site: BrowserSite, alice: Tab) -> N
     alice.page.evaluate("document.dispatchEvent(new CustomEvent('room:shown'))")
 
     expect(alice.composer).to_be_focused()
-
-
-def test_hidden_sidebar_is_remembered(alice: Tab) -> None:
-    sidebar = alice.page.locator("#sidebar")
-    alice.button("Hide sidebar").click()
-    expect(sidebar).to_be_hidden()
-    expect(alice.button("Open sidebar")).to_be_focused()
-
-    alice.reload()
-    expect(sidebar).to_be_hidden()
-    alice.page.keyboard.press("Control+Shift+S")
-
-    expect(sidebar).to_be_visible()
-    expect(alice.button("Open sidebar")).to_be_hidden()
-
-
-def test_escape_closes_one_layer_at_a_time(alice: Tab) -> None:
-    alice.page.keyboard.press("i")
-    panel = alice.page.locator("#panel")
-    expect(alice.page.locator("#panel-title")).to_be_focused()
-    alice.page.get_by_label("System prompt and parameters").click()
-    parameters = alice.page.locator("#parameters")
-    expect(parameters).to_be_visible()
-
-    alice.page.keyboard.press("Escape")
-    expect(parameters).to_be_hidden()
-    expect(panel).to_be_visible()
-    alice.page.keyboard.press("Escape")
-
-    expect(panel).to_be_hidden()
 
 
 def test_escape_twice_stops_the_answer(site: BrowserSite, tab: OpenTab) -> None:

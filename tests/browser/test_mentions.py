@@ -70,6 +70,11 @@ def test_mention_is_completed_and_read_on_both_devices(
     alice.composer.press("Enter")
     expect(alice.page.locator(".mention").last).to_have_text("@Bob")
 
+    # It opens again where a name was chosen in the message before.
+    alice.composer.press_sequentially("@b")
+    expect(options).to_have_count(1)
+    alice.composer.fill("")
+
     # Both devices count it, in the title and the icon, and list it.
     for page in (bob.page, phone):
         expect(page).to_have_title("(1) Inbox · Tributary")

@@ -74,8 +74,7 @@ def test_answer_comes_in_steps_where_nginx_buffers(nginx: Nginx, people: People)
     address = nginx["ignoring"]
     address.fake.script(streams.telling(*counting()))
     run = address.send("Count.")
-    alice = people.tab(address, "Alice")
-    alice.install_clock()
+    alice = people.tab(address, "Alice", has_clock=True)
     requests: list[str] = []
     alice.on("request", lambda request: requests.append(request.url))
     alice.open(address.room(run)).shows("One,")

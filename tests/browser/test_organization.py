@@ -66,7 +66,7 @@ def test_archived_in_one_browser_leaves_the_others_sidebar(tab: OpenTab, begin: 
 
 
 def test_deletion_is_undone_on_the_page_that_one_lands_on(tab: OpenTab, begin: Begin) -> None:
-    title = begin("To be deleted")
+    title = begin("To be thrown away")
     alice = tab("Alice", begin.addresses[title]).until_ended()
     alice.page.locator("#room-head .room-menu > summary").click()
     alice.page.locator("#room-head").get_by_role("button", name="Delete").click()
@@ -85,8 +85,7 @@ def test_offer_to_undo_ends_after_ten_seconds_unless_it_is_looked_at(
     tab: OpenTab, begin: Begin
 ) -> None:
     title = begin("To be archived, slowly")
-    alice = tab("Alice")
-    alice.install_clock()
+    alice = tab("Alice", has_clock=True)
     alice.open("/")
     choose(alice, title, "Archive")
     toast = alice.page.locator("#toasts .undo")

@@ -54,7 +54,7 @@ class Page:
         return self.driver.execute_script(script)
 
     def sign_in(self) -> None:
-        self.driver.get(f"{self.site.url}/static/icons.svg")
+        self.driver.get(f"{self.site.url}/static/favicon.svg")
         self.driver.delete_all_cookies()
         self.driver.add_cookie({"name": "sessionid", "value": self.site.world.sessions["Alice"]})
 

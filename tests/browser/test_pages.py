@@ -2,14 +2,16 @@
 screenshots` looks at the pages on all of them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import cycle
+from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import lxml.html
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
-from playwright.sync_api import expect
+from playwright.sync_api import APIResponse, expect
 
 from tests.runs.waiting import WEATHER, calling
 from tests.support.browser import streams
@@ -41,6 +43,7 @@ NOT_PAGES = {
     *("a/<uuid:public_id>/<int:number>/raw/", "f/<uuid:public_id>/"),
     *("c/<uuid:public_id>/export/<slug:form>/", "settings/data/<uuid:public_id>/file/"),
     *("c/<uuid:public_id>/files.zip", "k/<uuid:public_id>/<int:number>/zip/"),
+    "skills/<uuid:public_id>/download/",
     *("preview/<str:token>/", "preview/<str:token>/<path:path>"),
     *("r/<uuid:public_id>/export/<slug:form>/", "r/<uuid:public_id>/part/<slug:part_id>/"),
     "r/<uuid:public_id>/text/",
@@ -49,6 +52,7 @@ NOT_PAGES = {
     # Lists that are empty here; test_transfers looks at them.
     *("settings/data/exports/", "settings/data/imports/"),
     "r/<uuid:public_id>/media/<int:choice>/<int:item>/<int:position>/",
+    "people/<uuid:person_id>/picture/<slug:version>/",
     *("oauth/client-metadata.json", "settings/connections/callback/"),
     *("r/<uuid:public_id>/replay/frames/", "r/<uuid:public_id>/replay/moment/"),
 }
@@ -119,6 +123,12 @@ class Samples:
         tools = f"/people/tools/add/{UUID(site.world.team)}/"
         site.post("Ada", tools, name="gauge", description="", schema="")
         team = str(UUID(site.world.team))
+        # The server stays open to everyone.
+        site.post(
+            "Ada",
+            f"/settings/servers/{UUID(site.world.upstream)}/access/add/",
+            place=UUID(site.world.team).hex,
+        )
         site.post("Ada", "/projects/new/", team=team, name="Gauges", color="red", access="team")
         self._make_token()
         self._ask_for_a_tool()
@@ -126,11 +136,27 @@ class Samples:
         self._share()
         self._queue_a_message()
         self._comment()
+        self._compare()
         self._add_to_draft()
         self._write_for_reuse()
+        self._set_up_provider()
+
+    def _set_up_provider(self) -> None:
+        """A provider that is off, so that other tests don't meet it."""
+        made = self.site.post(
+            "Ada",
+            "/settings/company-sign-in/add/",
+            name="Keycloak",
+            issuer="http://127.0.0.1:9",
+            client_id="tributary",
+            scopes="openid",
+            sign_up="invited",
+            default_role="member",
+        )
+        assert made.status_code < 400, made.text
 
     def _write_for_reuse(self) -> None:
-        """A prompt with a variable and a preset, of the administrator, who opens the pages."""
+        """A prompt with a variable, a preset and a skill, of the administrator, who opens the pages."""
         choice = f"{self.site.world.upstream}:test/model"
         for address, values in (
             ("/prompts/new/", {"text": "Write to {{customer}}."}),
@@ -138,6 +164,18 @@ class Samples:
         ):
             made = self.site.post("Ada", address, name="Letter", **values)
             assert made.status_code < 400, made.text
+        self._upload_skill()
+        made = self.site.post("Ada", "/skills/import/preview/", skills="letter", place="")
+        assert made.status_code < 400, made.text
+        # The preview has something to show.
+        self._upload_skill()
+
+    def _upload_skill(self) -> None:
+        self.site.rows(
+            "INSERT INTO chat_skillupload (user_id, name, body, created_at)"
+            " SELECT id, 'SKILL.md', ?, CURRENT_TIMESTAMP FROM chat_user WHERE name = 'Ada'",
+            b"---\nname: letter\ndescription: Writes letters.\n---\n# Letters\n",
+        )
 
     def _add_to_draft(self) -> None:
         """A file of the message that Alice writes on the home page."""
@@ -156,6 +194,19 @@ class Samples:
             " SELECT id, ?, 'new', CURRENT_TIMESTAMP FROM chat_user WHERE name = 'Alice'",
             file["id"],
         )
+
+    def _compare(self) -> None:
+        """Two answers side by side, of which nobody has chosen one."""
+        self.site.fake.script(streams.telling("The ford."), streams.telling("The bridge."))
+        server, key = self.site.world.upstream, uuid4()
+        form = {"choice": f"{server}:test/model", "compare": f"{server}:test/other"}
+        team = self.site.world.team
+        self.site.post(
+            "Alice", "/c/", text="Which?", key=str(key), team=team, visibility="team", **form
+        )
+        self.compared = self.site.message_of(self.site._run_of(key))
+        live = "SELECT 1 FROM chat_run WHERE status IN ('queued', 'running')"
+        soon(lambda: not self.site.rows(live))
 
     def _comment(self) -> None:
         message = self._id("chat_message", "public_id", "role = 'user'")
@@ -209,7 +260,9 @@ class Samples:
     def remove_tool(self) -> None:
         """Other tests expect a team without tools, and a picker without presets."""
         self.site.post("Ada", f"/presets/{self._id('chat_preset', 'public_id')}/delete/")
+        self.site.post("Ada", f"/skills/{self._id('chat_skill', 'public_id')}/delete/")
         self.site.post("Ada", f"/people/tools/{self._id('chat_tool', 'public_id')}/remove/")
+        self.site.rows("DELETE FROM chat_identityprovider")
 
     def _person(self, name: str) -> UUID:
         return self._id("chat_user", "public_id", f"name = '{name}'")
@@ -246,38 +299,55 @@ class Samples:
             table = f"chat_{route.split('/')[2]}"
             is_runner = table == "chat_runner"
             return str(self._id(table, "uuid" if is_runner else "id"))
-        kinds = {
-            "c": self.site.conversation_of(self.run),
-            "m": self._id("chat_message", "public_id", "role = 'user'"),
-            "r": self.run,
-            "k": self._id("chat_mockup", "public_id"),
-            "settings": UUID(self.site.world.upstream),
-            "q": self._id("chat_question", "public_id"),
-            "a": self._id("chat_artifact", "public_id"),
-            "f": self._id("chat_storedfile", "public_id"),
-            "people": self._id("chat_tool", "public_id"),
-            "administration": self.site.conversation_of(self.run),
-            "projects": self._id("chat_project", "public_id"),
-            "queued": self._id("chat_queuedmessage", "public_id"),
-            "comments": self._id("chat_comment", "public_id"),
-            "unsent": self.unsent,
-            "prompts": self._id("chat_prompt", "public_id"),
-            "presets": self._id("chat_preset", "public_id"),
+        if name == "public_id" and "feedback" in route:
+            # People rate answers alone.
+            name = "before"
+        if name != "public_id":
+            return str(self._by_name[name]())
+        if "company-sign-in" in route:
+            return str(self._id("chat_identityprovider", "public_id"))
+        if "comparison" in route:
+            return str(self.compared)
+        return str(self._by_folder[route.split("/")[0]]())
+
+    @cached_property
+    def _by_folder(self) -> dict[str, Callable[[], object]]:
+        return {
+            "c": lambda: self.site.conversation_of(self.run),
+            "m": lambda: self._id("chat_message", "public_id", "role = 'user'"),
+            "r": lambda: self.run,
+            "k": lambda: self._id("chat_mockup", "public_id"),
+            "settings": lambda: UUID(self.site.world.upstream),
+            "q": lambda: self._id("chat_question", "public_id"),
+            "a": lambda: self._id("chat_artifact", "public_id"),
+            "f": lambda: self._id("chat_storedfile", "public_id"),
+            "people": lambda: self._id("chat_tool", "public_id"),
+            "administration": lambda: self.site.conversation_of(self.run),
+            "projects": lambda: self._id("chat_project", "public_id"),
+            "queued": lambda: self._id("chat_queuedmessage", "public_id"),
+            "comments": lambda: self._id("chat_comment", "public_id"),
+            "unsent": lambda: self.unsent,
+            "prompts": lambda: self._id("chat_prompt", "public_id"),
+            "presets": lambda: self._id("chat_preset", "public_id"),
+            "skills": lambda: self._id("chat_skill", "public_id"),
         }
-        values = {
-            "before": self._id("chat_message", "public_id", "role = 'assistant'"),
-            "team_id": UUID(self.site.world.team),
-            "person_id": self._person("Bob"),
-            "participant_id": self._id("chat_participant", "public_id"),
-            "content_type_id": 1,
-            "invitation_id": 1,
-            "verb": "archive",
-            "place": "new",
-            "number": 1,
-            "other": 1,
-            "seq": 1,
+
+    @cached_property
+    def _by_name(self) -> dict[str, Callable[[], object]]:
+        return {
+            "slug": lambda: "keycloak",
+            "before": lambda: self._id("chat_message", "public_id", "role = 'assistant'"),
+            "team_id": lambda: UUID(self.site.world.team),
+            "grant_id": lambda: self._id("chat_modelgrant", "public_id"),
+            "person_id": lambda: self._person("Bob"),
+            "person": lambda: self._person("Bob"),
+            "participant_id": lambda: self._id("chat_participant", "public_id"),
+            "verb": lambda: "archive",
+            "place": lambda: "new",
+            **dict.fromkeys(
+                ("content_type_id", "invitation_id", "pk", "number", "other", "seq"), lambda: 1
+            ),
         }
-        return str(kinds[route.split("/")[0]] if name == "public_id" else values[name])
 
 
 def every_part() -> Script:
@@ -317,8 +387,10 @@ AREAS = {
     "conversations": lambda route: True,
 }
 
-# Lists and forms of the administration are alike: axe looks at those of conversations and runs.
+# Lists and forms of the administration are alike. Those of conversations and runs are opened, and others
+# only if they have scripts of their own.
 ALIKE = re.compile(r"admin/chat/(?!(conversation|run)/)")
+IS_IN_SHELL = re.compile(r'<main [^>]*\bid="main"')
 
 
 # A token against forged requests is another one in each response.
@@ -339,47 +411,71 @@ def test_pages_obey_their_policy_and_are_accessible(
     site: BrowserSite, people: People, samples: Samples, subtests: pytest.Subtests, area: str
 ) -> None:
     tab = people.tab(site, "" if area == "sign-in" else "Ada")
-    turns = cycle(TWO_DISPLAYS)
-    # Many addresses lead to a page that another one has, too, or refuse with the same page. None
-    # shows anything where only POST is allowed.
-    known = {""}
+    addresses = {route: samples.address(route) for route in all_routes()}
+    pages: dict[str, tuple[str, str]] = {}
+    scripts: set[frozenset[str]] = set()
     for route in routes_of(area):
-        with subtests.test(msg=route), people.screenshots_on_failure(route):
-            address = samples.address(route)
-            text = proper_text(tab, address)
-            if text not in known:
-                known.add(text)
-                display = None if ALIKE.match(route) else next(turns)
-                assert_proper_page(tab, address, text, display)
+        with subtests.test(msg=route):
+            answer, text = proper_answer(tab, addresses[route])
+            # Fragments are checked as parts of the pages that show them.
+            if not is_page(text):
+                continue
+            title, own = proper_head(text)
+            place = urlsplit(answer.url).path
+            is_of_another = place != addresses[route] and place in addresses.values()
+            if not is_of_another and not (ALIKE.match(route) and own in scripts):
+                # Many addresses refuse with the same page.
+                kind = text if answer.ok else f"{answer.status} {title}"
+                pages.setdefault(kind, (route, text))
+            scripts.add(own)
+    # All of one display together: another size lays the page out again, and other colors paint it again.
+    for at, display in enumerate(TWO_DISPLAYS):
+        display.show(tab.page)
+        # Axe needs as long for what is around the pages as for the pages.
+        is_shell_known = False
+        for route, text in list(pages.values())[at :: len(TWO_DISPLAYS)]:
+            is_in_shell = IS_IN_SHELL.search(text) is not None
+            within = "#main, #panel" if is_in_shell and is_shell_known else ""
+            is_shell_known |= is_in_shell
+            with subtests.test(msg=route), people.screenshots_on_failure(route):
+                assert_proper_page(tab, addresses[route], display, within)
 
 
-def proper_text(tab: Tab, address: str) -> str:
-    """The body of the response to GET, without what no two responses have in common."""
+def proper_answer(tab: Tab, address: str) -> tuple[APIResponse, str]:
+    """The response to GET, and its body without what no two responses have in common."""
     answer = tab.page.request.get(tab.site.url + address)
     text = answer.text()
+    # Nothing is shown where only POST is allowed.
     if answer.status == 405:
         assert text == ""
-        return text
+        return answer, text
     assert set(answer.headers["content-security-policy"].split("; ")) >= POLICY
     assert inline_parts(text) == []
     assert text.strip()
-    return TOKEN.sub("", text)
+    return answer, TOKEN.sub("", text)
 
 
-def assert_proper_page(tab: Tab, address: str, text: str, display: Display | None) -> None:
+def is_page(text: str) -> bool:
+    return text.lstrip().lower().startswith("<!doctype html")
+
+
+def proper_head(text: str) -> tuple[str, frozenset[str]]:
+    """The title of a page, which axe wants outside of the page's own part, and the addresses of its scripts."""
+    tree = lxml.html.fromstring(text)
+    assert tree.get("lang")
+    title = (tree.findtext("head/title") or "").strip()
+    assert title
+    return title, frozenset(map(str, tree.xpath("//script/@src")))
+
+
+def assert_proper_page(tab: Tab, address: str, display: Display, within: str) -> None:
     tab.forget_errors()
     tab.open(address)
 
     expect(tab.page.locator("body")).not_to_be_empty()
-    if is_page(text) and display:
-        open_details(tab.page)
-        assert serious_findings(tab.page, [display]) == []
+    open_details(tab.page)
+    assert serious_findings(tab.page, [display], within=within) == []
     assert (tab.violations, tab.errors) == ([], [])
-
-
-def is_page(text: str) -> bool:
-    """Fragments are checked as parts of the pages that show them."""
-    return text.lstrip().lower().startswith("<!doctype html")
 
 
 def inline_parts(html: str) -> list[str]:
@@ -466,5 +562,5 @@ def test_low_contrast_is_found_on_every_display(tab: OpenTab) -> None:
 
     ada.page.evaluate(FADE)
 
-    found = serious_findings(ada.page)
+    found = serious_findings(ada.page, ALL_DISPLAYS)
     assert [("Hardly legible" in each) for each in found] == [True] * len(ALL_DISPLAYS)

@@ -27,7 +27,9 @@ def open_ended(tab: OpenTab, room: str, **options: Any) -> Tab:
 
 
 @pytest.mark.smoke
-def test_panel_shows_one_page_at_a_time(tab: OpenTab, room: str) -> None:
+def test_panel_shows_one_page_at_a_time_and_returns_the_focus(
+    tab: OpenTab, room: str, subtests: pytest.Subtests
+) -> None:
     alice = open_ended(tab, room)
     panel, title = alice.page.locator("#panel"), alice.page.locator("#panel-title")
     expect(panel).to_be_hidden()
@@ -44,10 +46,9 @@ def test_panel_shows_one_page_at_a_time(tab: OpenTab, room: str) -> None:
     # The conversation stays beside it.
     expect(alice.answer).to_contain_text("By the spring.")
     assert alice.page.url.endswith(room)
+    alice.page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
 
-
-def test_closed_panel_returns_the_focus(tab: OpenTab, room: str, subtests: pytest.Subtests) -> None:
-    alice = open_ended(tab, room)
     link = alice.page.locator(".turn [data-details]")
     ways = {
         "button": lambda: alice.button("Close panel").click(),
@@ -68,41 +69,33 @@ def test_closed_panel_returns_the_focus(tab: OpenTab, room: str, subtests: pytes
             expect(alice.answer).to_contain_text("By the spring.")
 
 
-def test_turn_link_keeps_the_panel_open(tab: OpenTab, room: str) -> None:
+def test_panel_is_opened_by_key_and_keeps_its_width(tab: OpenTab, room: str) -> None:
     alice = open_ended(tab, room)
-    alice.page.locator(".turn [data-details]").click()
-    expect(alice.page.locator("#panel-title")).to_be_focused()
+    panel, title = alice.page.locator("#panel"), alice.page.locator("#panel-title")
+    link = alice.page.locator(".turn [data-details]")
+    edge = alice.page.locator(".panel-edge")
 
-    alice.page.evaluate("location.hash = document.querySelector('.turn').id")
-
-    expect(alice.page.locator("#panel-title")).to_be_visible()
-    alice.page.keyboard.press("Escape")
-    expect(alice.page.locator("#panel")).to_be_hidden()
-    expect(alice.answer).to_contain_text("By the spring.")
-
-
-def test_panel_key_works_outside_of_text(tab: OpenTab, room: str) -> None:
-    alice = open_ended(tab, room)
+    # In a text the key is a letter.
     alice.composer.press("i")
     expect(alice.composer).to_have_value("i")
-    expect(alice.page.locator("#panel")).to_be_hidden()
-
+    expect(panel).to_be_hidden()
     alice.composer.fill("")
     alice.composer.press("ArrowUp")
     alice.page.keyboard.press("i")
+    expect(title).to_have_text("Run details")
+    # A link to a turn leaves it open.
+    alice.page.evaluate("location.hash = document.querySelector('.turn').id")
+    expect(title).to_be_visible()
+    alice.page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+    expect(alice.answer).to_contain_text("By the spring.")
 
-    expect(alice.page.locator("#panel-title")).to_have_text("Run details")
-
-
-def test_panel_width_is_remembered(tab: OpenTab, room: str) -> None:
-    alice = open_ended(tab, room)
-    alice.page.locator(".turn [data-details]").click()
-    edge = alice.page.locator(".panel-edge")
-    panel = alice.page.locator("#panel")
+    link.click()
+    for key in ("altKey", "ctrlKey", "metaKey"):
+        assert edge.evaluate(PRESS_LEFT_WITH, key)
     expect(edge).to_have_attribute("aria-valuenow", "45")
     box = edge.bounding_box()
     assert box is not None
-
     alice.page.mouse.move(box["x"] + 4, 300)
     alice.page.mouse.down()
     alice.page.mouse.move(0.66 * 1280, 300, steps=4)
@@ -110,29 +103,26 @@ def test_panel_width_is_remembered(tab: OpenTab, room: str) -> None:
     expect(edge).to_have_attribute("aria-valuenow", "34")
     edge.press("ArrowLeft")
     expect(edge).to_have_attribute("aria-valuenow", "36")
-
-    alice.reload().page.locator(".turn [data-details]").click()
+    alice.reload()
+    link.click()
     expect(edge).to_have_attribute("aria-valuenow", "36")
     assert panel.evaluate("panel => Math.round(panel.getBoundingClientRect().width)") == 461
 
 
-def test_modified_arrows_do_not_resize_the_panel(tab: OpenTab, room: str) -> None:
+def test_panel_page_opens_in_a_new_window_or_says_why_not(tab: OpenTab, room: str) -> None:
     alice = open_ended(tab, room)
-    alice.page.locator(".turn [data-details]").click()
-    edge = alice.page.locator(".panel-edge")
+    link = alice.page.locator(".turn [data-details]")
 
-    for key in ("altKey", "ctrlKey", "metaKey"):
-        assert edge.evaluate(PRESS_LEFT_WITH, key)
+    with alice.page.context.expect_page() as opening:
+        link.click(modifiers=["Control"])
+    opening.value.wait_for_load_state()
+    expect(opening.value.get_by_role("heading", name="Run details")).to_be_visible()
+    expect(alice.page.locator("#panel")).to_be_hidden()
+    opening.value.locator(".back").click()
+    expect(opening.value.locator("#composer")).to_be_visible()
 
-    expect(edge).to_have_attribute("aria-valuenow", "45")
-
-
-def test_failed_panel_page_is_reported(tab: OpenTab, room: str) -> None:
-    alice = open_ended(tab, room)
     alice.page.route("**/details/**", lambda route: route.abort())
-
-    alice.page.locator(".turn [data-details]").click()
-
+    link.click()
     expect(alice.page.get_by_text("Can’t reach the server.")).to_be_visible()
     expect(alice.page.locator("#panel")).to_be_hidden()
 
@@ -148,18 +138,6 @@ def test_phone_panel_covers_the_conversation(tab: OpenTab, room: str) -> None:
     alice.button("Back to conversation").click()
     expect(alice.page.locator("#panel")).to_be_hidden()
     assert not alice.page.locator(".app > .centre").evaluate("centre => centre.inert")
-
-
-def test_panel_link_opens_in_a_new_window(tab: OpenTab, room: str) -> None:
-    alice = open_ended(tab, room)
-    with alice.page.context.expect_page() as opening:
-        alice.page.locator(".turn [data-details]").click(modifiers=["Control"])
-    opening.value.wait_for_load_state()
-
-    expect(opening.value.get_by_role("heading", name="Run details")).to_be_visible()
-    expect(alice.page.locator("#panel")).to_be_hidden()
-    opening.value.locator(".back").click()
-    expect(opening.value.locator("#composer")).to_be_visible()
 
 
 def test_lost_conversation_closes_its_panel(site: BrowserSite, tab: OpenTab, room: str) -> None:

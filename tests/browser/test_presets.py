@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.support.browser import axe, streams
 from tests.support.browser.people import OpenTab
@@ -18,6 +19,17 @@ def _without_presets(site: BrowserSite) -> Iterator[None]:
     site.rows("UPDATE chat_conversation SET preset_version_id = NULL")
     for table in ("defaultpreset", "presetversion", "preset"):
         site.rows(f"DELETE FROM chat_{table}")
+
+
+def fill_choice(choice: Locator, label: str, temperature: str) -> None:
+    choice.get_by_label("Choice", exact=True).fill(label)
+    choice.locator("[data-parameter]").select_option("Temperature")
+    choice.get_by_label("Value", exact=True).fill(temperature)
+
+
+def shoot(page: Page) -> None:
+    if folder := os.environ.get("SHOTS"):
+        page.screenshot(path=f"{folder}/preset.png", full_page=True)
 
 
 def test_preset_is_saved_chosen_changed_and_reset(site: BrowserSite, tab: OpenTab) -> None:
@@ -41,11 +53,22 @@ def test_preset_is_saved_chosen_changed_and_reset(site: BrowserSite, tab: OpenTa
     page.goto(f"{site.url}/presets/")
     page.get_by_role("link", name="Report writer").click()
     page.get_by_label("Suggested messages").fill("Report on the lock")
-    page.get_by_label("Name").nth(1).fill("Style")
-    page.get_by_label("Choices").first.fill("Calm: temperature = 0.2\nWild: temperature = 1")
+    page.get_by_role("button", name="Add control").click()
+    expect(page.get_by_label("Name").nth(1)).to_be_focused()
+    page.keyboard.type("Style")
+    fill_choice(page.locator(".control-choice:visible").first, "Calm", "0.2")
+    fill_choice(page.locator(".control-choice:visible").last, "Wild", "1")
+    page.get_by_role("button", name="Add choice").click()
+    page.keyboard.type("Odd")
+    page.get_by_role("group", name="Odd").get_by_role("button", name="Remove choice").click()
     assert axe.findings(page, within="main") == []
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("Saved", exact=True)).to_be_visible()
+    # The stored form is that of the lines, which people without scripts write.
+    lines = page.locator("[name=control_0_choices]")
+    expect(lines).to_have_value("Calm: temperature = 0.2\nWild: temperature = 1.0")
+    expect(page.get_by_role("group", name="Wild").get_by_label("Value")).to_have_value("1.0")
+    shoot(page)
 
     alice = tab("Alice", "/").until_live()
     page = alice.page

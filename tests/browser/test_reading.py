@@ -151,33 +151,6 @@ def test_selection_survives_streaming(site: BrowserSite, tab: OpenTab) -> None:
     assert abs(position(alice)[0] - before) < 2
 
 
-def test_enter_sends_and_shift_enter_breaks_the_line(site: BrowserSite, tab: OpenTab) -> None:
-    site.fake.script(streams.telling("First."), streams.telling("Second."))
-    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
-
-    alice.composer.focus()
-    alice.page.keyboard.type("One")
-    alice.page.keyboard.press("Shift+Enter")
-    alice.page.keyboard.type("Two")
-    expect(alice.composer).to_have_value("One\nTwo")
-    alice.page.keyboard.press("Enter")
-
-    alice.shows("Second.").until_ended()
-    expect(alice.turns.nth(2).locator(".words")).to_have_text("One\nTwo", use_inner_text=True)
-    expect(alice.composer).to_be_focused()
-
-
-def test_empty_message_is_not_sent(site: BrowserSite, tab: OpenTab) -> None:
-    site.fake.script(streams.telling("First."))
-    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
-
-    alice.write("  \n ")
-    alice.page.locator("#send").click()
-
-    expect(alice.turns).to_have_count(2)
-    assert site.fake.posts == 1
-
-
 def test_typing_survives_streaming(site: BrowserSite, tab: OpenTab) -> None:
     names = [f"step {number}" for number in range(8)]
     pieces = [part for name in names for part in (gate(name), f"- {name}\n")]
@@ -197,41 +170,45 @@ def test_typing_survives_streaming(site: BrowserSite, tab: OpenTab) -> None:
     expect(alice.composer).to_have_value("0 1 2 3 4 5 6 7 ")
 
 
-def test_slash_focuses_the_composer(site: BrowserSite, tab: OpenTab) -> None:
-    site.fake.script(streams.telling("First."))
+def test_keys_reach_the_composer_close_menus_and_send(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second."))
     alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
-    alice.page.locator("#main").focus()
+    press = alice.page.keyboard.press
 
-    alice.page.keyboard.press("/")
+    alice.page.locator("#main").focus()
+    press("/")
     expect(alice.composer).to_be_focused()
     expect(alice.composer).to_have_value("")
-    alice.page.keyboard.press("/")
-
+    press("/")
     expect(alice.composer).to_have_value("/")
 
+    for label in ("Conversation options", "account menu"):
+        summary = alice.page.locator(f"summary[aria-label='{label}'], summary:has-text('{label}')")
+        summary.click()
+        menu = alice.page.locator("details.menu[open]")
+        expect(menu.locator(".menu-items")).to_be_visible()
+        press("Tab")
+        press("Escape")
+        expect(menu).to_have_count(0)
+        expect(summary).to_be_focused()
 
-@pytest.mark.parametrize("label", ["Conversation options", "account menu"])
-def test_escape_closes_a_menu(site: BrowserSite, tab: OpenTab, label: str) -> None:
-    site.fake.script(streams.telling("First."))
-    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
-    summary = alice.page.locator(f"summary[aria-label='{label}'], summary:has-text('{label}')")
-    summary.click()
-    menu = alice.page.locator("details.menu[open]")
-    expect(menu.locator(".menu-items")).to_be_visible()
-    alice.page.keyboard.press("Tab")
+    # An empty message is not sent.
+    alice.write("  \n ")
+    alice.page.locator("#send").click()
+    expect(alice.turns).to_have_count(2)
+    assert site.fake.posts == 1
 
-    alice.page.keyboard.press("Escape")
+    alice.composer.fill("")
+    alice.page.keyboard.type("One")
+    press("Shift+Enter")
+    alice.page.keyboard.type("Two")
+    expect(alice.composer).to_have_value("One\nTwo")
+    press("Enter")
+    alice.shows("Second.").until_ended()
+    expect(alice.turns.nth(2).locator(".words")).to_have_text("One\nTwo", use_inner_text=True)
+    expect(alice.composer).to_be_focused()
 
-    expect(menu).to_have_count(0)
-    expect(summary).to_be_focused()
-
-
-def test_shortcut_opens_a_new_conversation(site: BrowserSite, tab: OpenTab) -> None:
-    site.fake.script(streams.telling("First."))
-    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
-
-    alice.composer.press("Control+Shift+O")
-
+    press("Control+Shift+O")
     alice.page.wait_for_url(f"{site.url}/")
     expect(alice.composer).to_be_focused()
 
@@ -272,27 +249,6 @@ def test_page_has_landmarks_and_names(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.release("rest")
     alice.until_ended()
     assert alice.answer.get_attribute("aria-busy") is None
-
-
-NAMELESS = """() => [...document.querySelectorAll("button, a[href], summary, input, select, textarea")]
-  .filter(element => element.checkVisibility() && element.type !== "hidden")
-  .filter(element => !(element.textContent.trim() || element.ariaLabel || element.title
-                       || element.labels?.length))
-  .map(element => element.outerHTML)"""
-
-
-def test_every_control_has_a_name(
-    site: BrowserSite, tab: OpenTab, subtests: pytest.Subtests
-) -> None:
-    site.fake.script(streams.telling("First."))
-    run = site.send("Tell us.")
-    site.until_ended(run)
-    ada = tab("Ada")
-
-    settings = ("/settings/", "/settings/servers/", "/settings/servers/add/?kind=other")
-    for path in ("/", "/people/", *settings, site.room(run)):
-        with subtests.test(msg=path):
-            assert ada.open(path).page.evaluate(NAMELESS) == []
 
 
 def test_link_to_a_section_opens_what_is_folded_there(site: BrowserSite, tab: OpenTab) -> None:

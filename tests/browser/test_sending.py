@@ -90,8 +90,7 @@ def test_own_message_is_not_fetched_again(site: BrowserSite, tab: OpenTab) -> No
 def test_message_to_a_busy_server_is_sent_again_once(site: BrowserSite, tab: OpenTab) -> None:
     site.fake.script(streams.telling("First."), streams.telling("Second."))
     run = site.send("Tell us.")
-    alice = tab("Alice")
-    alice.install_clock()
+    alice = tab("Alice", has_clock=True)
     alice.open(site.room(run)).until_ended()
     alice.post_over_http()
     asked: list[str] = []
@@ -162,24 +161,19 @@ def test_draft_survives_a_reload(site: BrowserSite, tab: OpenTab) -> None:
     expect(alice.open(here).composer).to_have_value("Half a thought,\nin two lines")
 
 
-def test_sent_draft_does_not_come_back(site: BrowserSite, tab: OpenTab) -> None:
-    site.fake.script(streams.telling("First."), streams.telling("Second."))
-    run = site.send("Tell us.")
-    alice = tab("Alice", site.room(run)).until_ended()
+def test_message_that_the_next_page_shows_is_no_draft(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(*(streams.telling(word) for word in ("First.", "Second.", "Third.")))
+    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended()
 
     alice.write("Go on").shows("Second.").until_ended()
-
     expect(alice.reload().composer).to_have_value("")
 
-
-def test_message_that_the_next_page_shows_is_no_draft(site: BrowserSite, tab: OpenTab) -> None:
-    site.fake.script(streams.telling("First."), streams.telling("Second."))
-    alice = tab("Alice", site.room(site.send("Tell us."))).until_ended().until_live()
-
+    # A message whose answer was lost on its way to the page is no draft either.
+    alice.until_ended().until_live()
     lose_answer_to(alice, "Shown already")
     alice.reload()
 
-    expect(alice.turns).to_have_count(4)
+    expect(alice.turns).to_have_count(6)
     expect(alice.composer).to_have_value("")
     alice.until_ended()
     assert alice.reload().composer.input_value() == ""
@@ -302,8 +296,8 @@ def test_full_database_keeps_the_draft(own_site: BrowserSite, people: People) ->
     expect(alice.page.locator(".attaching img")).to_have_count(0)
 
 
-def test_disabled_server_keeps_the_draft(site: BrowserSite, tab: OpenTab) -> None:
-    site.fake.script(streams.telling("First."))
+def test_refused_draft_and_typing_while_sending_are_kept(site: BrowserSite, tab: OpenTab) -> None:
+    site.fake.script(streams.telling("First."), streams.telling("Second."))
     run = site.send("Tell us.")
     alice = tab("Alice", site.room(run)).until_ended()
 
@@ -313,18 +307,11 @@ def test_disabled_server_keeps_the_draft(site: BrowserSite, tab: OpenTab) -> Non
         expect(alice.page.locator("#composer-note")).to_contain_text("no longer available")
     finally:
         site.rows("UPDATE chat_upstream SET is_enabled = 1")
-
     expect(alice.composer).to_have_value("Go on")
     expect(alice.turns).to_have_count(2)
 
-
-def test_typing_while_sending_is_kept(site: BrowserSite, tab: OpenTab) -> None:
-    site.fake.script(streams.telling("First."), streams.telling("Second."))
-    run = site.send("Tell us.")
-    alice = tab("Alice", site.room(run)).until_ended()
     alice.post_over_http()
     alice.hold("**/send/")
-
     alice.write("Go on")
     alice.composer.press_sequentially(" and on")
     alice.release()

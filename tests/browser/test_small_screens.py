@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.support.browser import streams
+from tests.support.browser.displays import DESKTOP
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.tab import Tab
@@ -126,10 +127,27 @@ def test_phone_visibility_label_is_not_cut_off(site: BrowserSite, tab: OpenTab) 
     assert alice.page.get_by_label("Visibility").evaluate(CUT_OFF) <= 0
 
 
+def test_buttons_of_a_new_conversation_share_a_row(site: BrowserSite, tab: OpenTab) -> None:
+    """Also with a model and a team whose names are long, and with an expiry."""
+    page = tab("Ada", "/", viewport=DESKTOP).page
+    page.locator("#composer .combobox-value").evaluate(
+        "name => { name.textContent = 'word '.repeat(20); }"
+    )
+    page.locator("#expires").select_option(index=1)
+
+    middles = page.locator(".composer-row").evaluate(
+        """row => [...row.querySelectorAll(".picker, .icon-button, .send")]
+          .map(each => each.getBoundingClientRect())
+          .filter(({ width }) => width)
+          .map(({ y, height }) => Math.round((y + height / 2) / 4))"""
+    )
+    assert len(middles) >= 7
+    assert len(set(middles)) == 1
+    assert page.evaluate(SIDEWAYS) == 0
+
+
 @pytest.mark.parametrize("screen", SCREENS)
-def test_composer_stays_in_view_on_small_screens(
-    site: BrowserSite, tab: OpenTab, screen: str
-) -> None:
+def test_composer_and_menus_fit_small_screens(site: BrowserSite, tab: OpenTab, screen: str) -> None:
     long = "".join(f"Paragraph {number}.\n\n" for number in range(40))
     site.fake.script(streams.telling(long, streams.gate("rest"), long, "The end of it."))
     alice = tab("Alice", site.room(site.send("Much.")), **SCREENS[screen]).shows("Paragraph 39")
@@ -141,13 +159,6 @@ def test_composer_stays_in_view_on_small_screens(
     alice.shows("The end of it.").until_ended()
     assert_in_view(alice.composer)
     expect(alice.page.get_by_text("The end of it.")).to_be_in_viewport()
-
-
-@pytest.mark.parametrize("screen", SCREENS)
-def test_menus_fit_small_screens(site: BrowserSite, tab: OpenTab, screen: str) -> None:
-    site.fake.script(streams.telling("First."))
-    alice = tab("Alice", site.room(site.send("Tell us.")), **SCREENS[screen]).until_ended()
-
     for opener in (
         alice.page.get_by_label("Conversation options"),
         alice.page.locator(".combobox-button"),

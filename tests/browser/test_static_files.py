@@ -60,8 +60,7 @@ def test_second_navigation_loads_no_unchanged_file(
 ) -> None:
     site.fake.script(streams.telling("First."))
     path = site.room(site.send("Tell us.")) if kind == "conversation" else "/"
-    # A profile of its own, in which nothing is cached.
-    loaded = Loaded(people.tab(site, "Alice", locale="en-GB").page)
+    loaded = Loaded(people.tab(site, "Alice", is_new=True).page)
 
     first, again = loaded.by(f"{site.url}{path}"), loaded.by(f"{site.url}{path}")
 

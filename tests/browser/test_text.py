@@ -7,7 +7,7 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import FrameLocator, expect
 
 from tests.support.browser import streams
-from tests.support.browser.displays import DESKTOP_LIGHT, TWO_DISPLAYS, serious_findings
+from tests.support.browser.displays import serious_findings
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 from tests.support.browser.streams import gate
@@ -74,6 +74,9 @@ def test_lines_wrap_without_storage(site: BrowserSite, tab: OpenTab) -> None:
 
     expect(alice.page.locator("html")).to_have_class("wraps-code")
     expect(alice.page.locator("#polite")).to_have_text("Long lines of code wrap.")
+    # It is stored for Alice, whom later tests have, too.
+    with alice.page.expect_response("**/settings/code-wrap/"):
+        wrap.click()
 
 
 def test_phone_code_tools_cover_no_code(site: BrowserSite, tab: OpenTab) -> None:
@@ -308,8 +311,7 @@ def test_footnote_links_lead_there_and_back(site: BrowserSite, tab: OpenTab) -> 
     mark.click()
     expect(note).to_be_in_viewport()
     expect(note).to_contain_text("See the gauges of 1921.")
-    assert serious_findings(alice.page, TWO_DISPLAYS, within=".notes") == []
-    DESKTOP_LIGHT.show(alice.page)
+    assert serious_findings(alice.page, within=".notes") == []
     note.get_by_role("link", name="Back to the text from note 1").click()
 
     expect(mark).to_be_in_viewport()

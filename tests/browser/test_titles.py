@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.browser import streams
-from tests.support.browser.displays import ALL_DISPLAYS, serious_findings
+from tests.support.browser.displays import serious_findings
 from tests.support.browser.people import OpenTab
 from tests.support.browser.site import BrowserSite
 
@@ -28,7 +28,7 @@ def test_title_arrives_where_the_conversation_is_seen(
     adas = tab("Ada", "/settings/titles/").page
     adas.locator(".combobox-button").click()
     adas.get_by_role("option", name="Small").click()
-    assert serious_findings(adas, ALL_DISPLAYS) == []
+    assert serious_findings(adas) == []
     adas.get_by_role("button", name="Save").click()
     expect(adas.get_by_text("Saved", exact=True)).to_be_visible()
     site.fake.script(
@@ -51,4 +51,4 @@ def test_title_arrives_where_the_conversation_is_seen(
     details = tab("Alice", f"/r/{run}/details/").page
     row = details.get_by_role("row").filter(has_text="Baking bread")
     expect(row).to_contain_text("Completed")
-    assert serious_findings(details, ALL_DISPLAYS) == []
+    assert serious_findings(details) == []

@@ -189,26 +189,8 @@ def test_link_leads_to_a_removed_section(site: BrowserSite, tab: OpenTab) -> Non
     expect(alice.page.locator("#turns sup").first).to_be_in_viewport()
 
 
-def test_selection_is_copied_whole_and_stays(alice: Tab) -> None:
-    alice.page.evaluate(
-        "() => document.getSelection().selectAllChildren(document.querySelector('#turns .answer .flow'))"
-    )
-    alice.page.evaluate(
-        """() => addEventListener("copy", () => {
-          window.copied = document.getSelection().getRangeAt(0).cloneContents().querySelectorAll("p em").length;
-        })"""
-    )
-    alice.page.keyboard.press("Control+c")
-
-    alice.until(lambda: alice.page.evaluate("() => window.copied"), "what was copied")
-    assert alice.page.evaluate("() => window.copied") == LONG * SECTION_BLOCKS
-    scroll_to_top(alice)
-    assert removed_sections(alice.page) == 0
-
-
-def test_whole_answer_is_printed(alice: Tab) -> None:
+def test_removed_sections_are_printed_found_and_copied(alice: Tab) -> None:
     assert removed_sections(alice.page)
-
     # The browser lays out the print right after this event.
     printed = alice.page.evaluate(
         """() => {
@@ -216,30 +198,34 @@ def test_whole_answer_is_printed(alice: Tab) -> None:
           return document.querySelectorAll("#turns .answer .blocks > p em").length;
         }"""
     )
-
     assert printed == LONG * SECTION_BLOCKS
     # Afterwards the sections are removed again.
     settled(alice)
     assert removed_sections(alice.page)
 
-
-def test_find_in_page_finds_removed_sections(alice: Tab) -> None:
-
-    assert alice.page.evaluate("() => window.find('Paragraph 3. with')")
-
-    alice.until(lambda: alice.page.evaluate(SHOWN, "Paragraph 3."), "what was looked for")
-
-
-def test_find_in_page_keeps_its_match_in_view(alice: Tab) -> None:
     # The last paragraph of its section: without its elements the text would be much higher.
     words = f"Paragraph {SECTION_BLOCKS - 1}. with"
-
     assert alice.page.evaluate("words => window.find(words)", words)
-
-    expect(alice.page.locator("#turns .answer .blocks > p", has_text=words)).to_be_in_viewport()
+    found = alice.page.locator("#turns .answer .blocks > p", has_text=words)
+    expect(found).to_be_in_viewport()
     settled(alice)
     assert alice.page.evaluate("() => document.getSelection().toString()") == words
-    expect(alice.page.locator("#turns .answer .blocks > p", has_text=words)).to_be_in_viewport()
+    expect(found).to_be_in_viewport()
+
+    alice.page.evaluate(
+        """() => {
+          document.getSelection().selectAllChildren(document.querySelector("#turns .answer .flow"));
+          addEventListener("copy", () => {
+            window.copied = document.getSelection().getRangeAt(0).cloneContents().querySelectorAll("p em").length;
+          });
+        }"""
+    )
+    alice.page.keyboard.press("Control+c")
+    alice.until(lambda: alice.page.evaluate("() => window.copied"), "what was copied")
+    assert alice.page.evaluate("() => window.copied") == LONG * SECTION_BLOCKS
+    # Selected turns stay in the document.
+    scroll_to_top(alice)
+    assert removed_sections(alice.page) == 0
 
 
 def test_find_in_page_works_in_a_narrowed_window(site: BrowserSite, tab: OpenTab) -> None:

@@ -140,6 +140,23 @@ def send(walk: Walk, page: ShownPage) -> None:
     walk.post(page, url_of("conversation_send", walk.room.conversation), **form)
 
 
+def compare(walk: Walk, page: ShownPage) -> None:
+    parent = page.find("//*[@id='composer-aim']/input/@value")
+    more = {"parent": parent[0]} if parent else {}
+    form = walk.room.form(f"Compare {walk.chance.randrange(1000)}", **more)
+    server = walk.room.upstream.public_id.hex
+    compared = [f"{server}:demo/{number}" for number in range(walk.chance.choice((1, 2)))]
+    walk.post(page, url_of("conversation_send", walk.room.conversation), compare=compared, **form)
+
+
+def choose(walk: Walk, page: ShownPage) -> None:
+    found = page.find("//form[@data-choose]/@action")
+    if found:
+        walk.post(page, walk.chance.choice(found))
+        # The picker of a page is its reader's, and stays as it is.
+        Conversation.objects.update(model="demo/model")
+
+
 def edit(walk: Walk, page: ShownPage) -> None:
     found = walk.ids_on(page, "//article[contains(@class, 'person-turn')]/@data-turn")
     if found:
@@ -256,6 +273,7 @@ def save_draft(walk: Walk, page: ShownPage) -> None:
 
 
 VERBS: Sequence[Verb] = (
+    *(compare, compare, choose, choose),
     *(send, send, send, send, edit, retry, show_version, stop, rename, answer, answer, go_on),
     *(end_answer, end_answer, end_answer, fail_answer, ask, ask, advance, advance),
     *(of_queue("edit"), of_queue("remove"), of_queue("send")),

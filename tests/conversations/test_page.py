@@ -373,6 +373,20 @@ def test_home_suggests_what_fits_the_chosen_model(as_alice: Client, upstream: Up
     assert shown() == ["demo"]
 
 
+def test_home_goes_on_in_the_team_of_the_last_conversation(
+    as_alice: Client, alice: User, conversation: Conversation, other_team: Team, upstream: Upstream
+) -> None:
+    def offered() -> list[str]:
+        options = get_page(as_alice, reverse("home")).xpath("//select[@name='team']/option")
+        return [each.text_content() for each in options]
+
+    Membership.objects.create(team=other_team, user=alice, role=TeamRole.OWNER)
+    assert offered() == ["Mountain", "River"]
+
+    Conversation.objects.update(upstream=upstream)
+    assert offered() == ["River", "Mountain"]
+
+
 def test_home_tells_administrators_without_a_server_to_connect_one(
     as_alice: Client,
     signed_in: Callable[[User], Client],

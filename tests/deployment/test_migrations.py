@@ -76,7 +76,7 @@ def test_column_without_a_default_is_found() -> None:
     ],
 )
 def test_migrating_goes_on_after_a_lost_deadlock(
-    db: None,
+    transactional_db: None,
     monkeypatch: pytest.MonkeyPatch,
     error: psycopg.Error,
     losses: int,

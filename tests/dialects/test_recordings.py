@@ -127,7 +127,7 @@ def frames_give_the_same_events(recorded: Recorded) -> None:
 def any_prefix_ends_in_one_chat_end(recorded: Recorded) -> None:
     size = len(recorded.data)
 
-    for length in sample(range(0, size, max(1, size // 150)), 20):
+    for length in sample(range(0, size, max(1, size // 150)), 6):
         events = decode_chunks(recorded.path, [recorded.data[:length]])
         ends = [event for event in events if isinstance(event, ChatEnd)]
         assert ends == events[-1:], length
@@ -138,7 +138,7 @@ def prefix_of_frames_begins_the_same_log(recorded: Recorded) -> None:
     whole = unnumbered(recorded.events)
     frames = frames_of(recorded.path)
 
-    for count in sample(range(len(frames)), 20):
+    for count in sample(range(len(frames)), 6):
         parser = parser_of(recorded.path)
         events = [event for frame in frames[:count] for event in parser.feed(frame)]
         assert unnumbered(events) == whole[: len(events)]

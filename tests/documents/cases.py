@@ -12,6 +12,7 @@ from typing import Any
 
 from chat.documents.readers import refusals
 from tests.documents.office_files import (
+    binary_workbook,
     changed,
     compound,
     old_workbook,
@@ -198,6 +199,18 @@ SHEETS = (
         lambda: open_sheets({"Eins": [["a", 2.0], ["b", 0.5]]}),
         "a,2\nb,0.5",
         names=("Eins",),
+    ),
+    case(
+        "binary.xlsb",
+        lambda: binary_workbook({"Flüsse": [["Elbe", 2.0], [True, 0.5]], "Two": [["x"]]}),
+        "Elbe,2\nTRUE,0.5",
+        "x",
+        names=("Flüsse", "Two"),
+    ),
+    case(
+        "broken.xlsb",
+        lambda: changed(binary_workbook({"A": [["x"]]}), {"xl/workbook.bin": b"\x83\x01\xff"}),
+        refusal=refusals.DAMAGED,
     ),
     case(
         "old.xls", lambda: old_workbook("Alt", [["a", 2], ["é", 0.5]]), "a,2\né,0.5", names=("Alt",)

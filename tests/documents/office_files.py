@@ -154,6 +154,71 @@ def _open_cell(value: str | float) -> str:
     )
 
 
+# --- binary workbooks ([MS-XLSB]) -----------------------------------------------------------------
+
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006/relationships"
+_DOCUMENT = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+
+
+def binary_workbook(sheets: Mapping[str, Sequence[Sequence[str | float | bool]]]) -> bytes:
+    """A workbook whose sheets are records, with texts in their cells."""
+    links = [
+        f'<Relationship Id="rId{number}" Type="{_DOCUMENT}/worksheet" Target="worksheets/sheet{number}.bin"/>'
+        for number, _ in enumerate(sheets, start=1)
+    ]
+    bundles = b"".join(
+        # BrtBundleSh: visible, with the number and the relation of the sheet, and its name.
+        _binary_record(156, struct.pack("<II", 0, number) + _wide(f"rId{number}") + _wide(name))
+        for number, name in enumerate(sheets, start=1)
+    )
+    # BrtBeginBook, BrtBeginBundleShs, BrtEndBundleShs, BrtEndBook.
+    book = _binary_record(131) + _binary_record(143) + bundles
+    book += _binary_record(144) + _binary_record(132)
+    members: dict[str, bytes | str] = {
+        "xl/workbook.bin": book,
+        "xl/_rels/workbook.bin.rels": f'<Relationships xmlns="{_PACKAGE}">{"".join(links)}</Relationships>',
+    }
+    for number, rows in enumerate(sheets.values(), start=1):
+        members[f"xl/worksheets/sheet{number}.bin"] = _binary_sheet(rows)
+    return archive(members)
+
+
+def _binary_sheet(rows: Sequence[Sequence[str | float | bool]]) -> bytes:
+    widest = max(map(len, rows), default=1)
+    bounds = struct.pack("<IIII", 0, max(0, len(rows) - 1), 0, max(0, widest - 1))
+    # BrtBeginSheet, BrtWsDim, BrtBeginSheetData; BrtRowHdr before the cells of each row.
+    sheet = _binary_record(129) + _binary_record(148, bounds) + _binary_record(145)
+    for number, row in enumerate(rows):
+        sheet += _binary_record(0, struct.pack("<I13x", number))
+        sheet += b"".join(_binary_cell(column, value) for column, value in enumerate(row))
+    # BrtEndSheetData, BrtEndSheet.
+    return sheet + _binary_record(146) + _binary_record(130)
+
+
+def _binary_cell(column: int, value: str | float | bool) -> bytes:
+    place = struct.pack("<II", column, 0)
+    if isinstance(value, bool):
+        return _binary_record(4, place + struct.pack("<B", value))
+    if isinstance(value, str):
+        return _binary_record(6, place + _wide(value))
+    return _binary_record(5, place + struct.pack("<d", value))
+
+
+def _wide(text: str) -> bytes:
+    encoded = text.encode("utf-16-le")
+    return struct.pack("<I", len(encoded) // 2) + encoded
+
+
+def _binary_record(kind: int, content: bytes = b"") -> bytes:
+    """The kind and the length are written in seven bits a byte."""
+    head = bytes([kind]) if kind < 128 else bytes([kind % 128 + 128, kind // 128])
+    length, left = bytearray(), len(content)
+    while left >= 128:
+        length.append(left % 128 + 128)
+        left //= 128
+    return head + bytes([*length, left]) + content
+
+
 # --- the container of Office before 2007 ([MS-CFB]) -----------------------------------------------
 
 _FREE, _END, _TABLE, _SECTOR = 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFFFFFD, 512

@@ -18,7 +18,7 @@ from chat.core.isolation import parent
 from chat.core.isolation.parent import ChildKilled
 from chat.core.notify import QUEUED, ChangeNotifier, change_notifier, room_topic
 from chat.documents import reading
-from chat.documents.actions import document_of, documents_of, request_reading
+from chat.documents.actions import document_of, documents_of, expect, request_reading
 from chat.documents.purge import delete_unused, queue_forgotten
 from chat.documents.readers import refusals
 from chat.events import JsonObject
@@ -385,3 +385,29 @@ def test_forgotten_document_is_queued_again(transactional_db: None, alice: User)
     assert read_queued() == 1
     assert document(known).is_readable
     assert document(nobodys).refusal == refusals.REMOVED
+
+
+@pytest.mark.databases
+def test_many_documents_of_an_import_delay_no_other(
+    transactional_db: None, alice: User, bob: User, conversation: Conversation
+) -> None:
+    # Their author has no account here.
+    brought = [
+        store_file(b"%d" % number, conversation=conversation, media_type="text/plain")
+        for number in range(25)
+    ]
+    with transaction.atomic():
+        expect([*brought, *brought])
+    assert not Job.objects.exists()
+
+    queue_forgotten()
+    queue_forgotten()
+    file = upload(bob)
+
+    assert [job.user for job in Job.objects.order_by("pk")] == [*[alice] * 10, bob]
+    rounds = 0
+    while read_queued():
+        queue_forgotten()
+        rounds += 1
+    assert rounds == 3
+    assert all(each.is_readable for each in documents_of([*brought, file]).values())

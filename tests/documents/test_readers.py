@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import platform
+import resource
 import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from chat.core.isolation import parent
 from chat.core.isolation.child import Refused
 from chat.core.isolation.parent import ChildKilled, read_in_child
 from chat.documents import reading
@@ -20,6 +24,7 @@ from chat.documents.readers import refusals
 from chat.documents.readers.form import Order, Page
 from chat.documents.readers.reader import read_document
 from chat.models import DocumentKind
+from tests.core.test_isolation import children_of
 from tests.documents.cases import CASES, ENDS, MAILS, OFFICE, PDFS, SHEETS, TEXTS, Case
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +32,7 @@ MEGABYTE = 1024 * 1024
 PAGES, CHARACTERS = 20, 100_000
 PATIENCE_SECONDS = 120
 _decode = msgspec.json.Decoder(Page).decode
+HAS_FILTER = "2" if platform.machine() in ("x86_64", "aarch64") else "0"
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's limits")
 
 
@@ -88,6 +94,52 @@ def test_each_kind_is_read_in_a_process_with_limits() -> None:
     assert {kind_of(each.name, each.make()) for each in some} == set(DocumentKind)
 
     assert differences(some, [read_there(each, each.make()) for each in some]) == {}
+
+
+@linux
+def test_process_has_the_limits_of_the_settings(
+    monkeypatch: pytest.MonkeyPatch, settings: Any, subtests: pytest.Subtests
+) -> None:
+    settings.DOCUMENT_MEMORY_BYTES, settings.DOCUMENT_SECONDS = 300 * MEGABYTE, 7
+    monkeypatch.setattr(parent, "CHECK_SECONDS", 0.0)
+    monkeypatch.setenv("SECRET_KEY", "not for readers")
+    started = children_of(monkeypatch)
+    wanted = {
+        resource.RLIMIT_AS: (300 * MEGABYTE, 300 * MEGABYTE),
+        resource.RLIMIT_CPU: (7, 12),
+        resource.RLIMIT_NOFILE: (3, 3),
+        resource.RLIMIT_FSIZE: (0, 0),
+        resource.RLIMIT_CORE: (0, 0),
+    }
+    for each in (PDFS[3], OFFICE[0], OFFICE[11], SHEETS[0], TEXTS[4], TEXTS[17], MAILS[0]):
+        body, seen = each.make(), []
+        with subtests.test(each.name):
+
+            def look(seen: list[tuple[object, ...]] = seen) -> None:
+                pid = started[-1].pid
+                found = {kind: resource.prlimit(pid, kind) for kind in wanted}
+                environment = Path(f"/proc/{pid}/environ").read_bytes()
+                seen.append((found, environment, filter_of(pid)))
+
+            limits, order = reading.limits(), order_for(each, body)
+            frames = read_in_child(
+                reading.READER, io.BytesIO(body), order, limits=limits, check=look
+            )
+            assert [_decode(frame) for frame in frames] == expected(each)
+
+            # It gives up everything before it gives the first page.
+            assert (wanted, b"", HAS_FILTER) in seen
+            assert {environment for _, environment, _ in seen} == {b""}
+
+
+def filter_of(pid: int) -> str:
+    """The mode of seccomp: 2 is a filter (proc_pid_status(5))."""
+    [line] = [
+        each
+        for each in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if each.startswith("Seccomp:")
+    ]
+    return line.split()[1]
 
 
 # These take seconds of the processor, which is what they want.

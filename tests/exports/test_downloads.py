@@ -102,7 +102,7 @@ def test_menu_offers_exports_to_readers_too(room: Room, viewer: User, signed_in:
 
     addresses = page.xpath("//details[contains(@class, 'room-menu')]//a/@href")[1:]
     assert [address.split("/")[-2] for address in addresses] == [
-        *("comments", "people", "markdown", "branches", "json", "html", "print"),
+        *("comments", "people", "reading", "markdown", "branches", "json", "html", "print"),
     ]
     assert page.xpath("//input[@id='title']") == []
 

@@ -66,7 +66,7 @@ def test_schema_is_that_of_the_code() -> None:
 def test_every_scene_is_exported_in_all_forms(
     room: Room, alice: User, subtests: pytest.Subtests, dialect: str
 ) -> None:
-    for scene in (each for each in SCENES if each.dialect == dialect):
+    for scene in sample([each for each in SCENES if each.dialect == dialect], 2):
         with subtests.test(msg=scene.name), rolled_back():
             run = played(room, scene)
 
@@ -272,7 +272,7 @@ def test_texts_without_markup_stay_as_they_are() -> None:
 def test_hostile_fields_are_harmless_in_all_forms(
     room: Room, alice: User, team: Team, answer: Answer, subtests: pytest.Subtests
 ) -> None:
-    for text in sample(HOSTILE, 10):
+    for text in sample(HOSTILE, 4):
         with subtests.test(msg=text), rolled_back():
             run = answer(*everywhere(text))
             Message.objects.filter(pk=run.message.parent_id).update(text=text)

@@ -13,6 +13,7 @@ from chat.models import (
     Attempt,
     Comment,
     Conversation,
+    Feedback,
     Message,
     Mockup,
     MockupFile,
@@ -67,10 +68,13 @@ RECORDS: dict[type[Model], tuple[type[Struct], set[str]]] = {
             *("has_private_result", "private_files", "needed_scope"),
         },
     ),
-    Message: (form.Turn, {"revision"}),
+    Message: (form.Turn, {"revision", "feedback_revision"}),
     Run: (
         form.Run,
-        {"position", "last_seq", "response_id", "idempotency_key", "request_digest", "runner"},
+        {
+            *("position", "last_seq", "response_id", "idempotency_key", "request_digest"),
+            *("runner", "preset_version"),
+        },
     ),
     Attempt: (form.Attempt, {"run"}),
     Question: (form.Question, {"run"}),
@@ -80,8 +84,10 @@ RECORDS: dict[type[Model], tuple[type[Struct], set[str]]] = {
     Mockup: (form.Mockup, set()),
     MockupVersion: (form.MockupVersion, set()),
     MockupFile: (form.MockupFile, {"attempts", "due_at"}),
+    Feedback: (form.Feedback, {"answer"}),
     Comment: (form.Comment, {"part", "start", "idempotency_key"}),
-    StoredFile: (form.File, {"project"}),
+    # The digest is that of the bytes, also of deleted ones.
+    StoredFile: (form.File, {"project", "deleted_sha256"}),
 }
 
 

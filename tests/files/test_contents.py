@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.db import connection, transaction
-from django.db.migrations.executor import MigrationExecutor
 
 from chat.conversations.actions.conversation import delete
 from chat.core.errors import ActionRefused
@@ -156,41 +153,3 @@ def test_person_stores_no_more_than_allowed(
     # That somebody else has it makes no difference.
     with pytest.raises(ActionRefused, match="no room"):
         attach_new(conversation, alice, second)
-
-
-BEFORE = ("chat", "0001_squashed_0024")
-
-
-@pytest.fixture
-def before_contents(transactional_db: None) -> Iterator[Any]:
-    """The models as they were when each file had its own bytes."""
-    executor = MigrationExecutor(connection)
-    executor.migrate([BEFORE])
-    yield executor.loader.project_state([BEFORE]).apps
-    latest = MigrationExecutor(connection)
-    latest.migrate(latest.loader.graph.leaf_nodes("chat"))
-
-
-@pytest.mark.slow
-@pytest.mark.databases
-def test_files_of_before_are_moved(before_contents: Any) -> None:
-    old = before_contents.get_model("chat", "StoredFile").objects
-    for body, digest in ((BODY, DIGEST), (BODY, ""), (b"other", "")):
-        old.create(body=body, sha256=digest, size_bytes=len(body))
-
-    executor = MigrationExecutor(connection)
-    executor.migrate(executor.loader.graph.leaf_nodes("chat"))
-
-    files = apps.get_model("chat", "StoredFile").objects.order_by("pk")
-    assert [file.body for file in files] == [BODY, BODY, b"other"]
-    assert [file.sha256 for file in files] == [
-        DIGEST,
-        DIGEST,
-        hashlib.sha256(b"other").hexdigest(),
-    ]
-    assert sorted(bodies()) == [b"other", BODY]
-
-    executor = MigrationExecutor(connection)
-    executor.migrate([BEFORE])
-    assert [bytes(file.body) for file in old.order_by("pk")] == [BODY, BODY, b"other"]
-    old.all().delete()

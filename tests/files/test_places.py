@@ -114,7 +114,7 @@ ORDERS: dict[str, tuple[int, int, int]] = {
 }
 
 
-@pytest.mark.databases
+@pytest.mark.databases(slow=True)
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_file_has_its_bytes_and_the_rest_goes(
     order: str, conversation: Conversation, file_folder: Path

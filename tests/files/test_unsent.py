@@ -41,7 +41,7 @@ from tests.support.answers import png
 from tests.support.files import SCRIPT, add_to_draft, ids_in
 from tests.support.rooms import Room, filled_form, get_page
 
-pytestmark = pytest.mark.databases
+pytestmark = pytest.mark.databases(slow=True)
 
 SignIn = Callable[[User], Client]
 EVIL = "<img src=x onerror=alert(1)>.txt"
@@ -50,6 +50,18 @@ EVIL = "<img src=x onerror=alert(1)>.txt"
 @pytest.fixture
 def place(conversation: Conversation) -> str:
     return conversation.public_id.hex
+
+
+def test_tab_that_missed_files_asks_for_all_chips(
+    as_alice: Client, as_bob: Client, place: str
+) -> None:
+    added = add_to_draft(as_alice, place, SimpleUploadedFile(EVIL, b"<b>"))
+    address = reverse("unsent_add", args=[place])
+
+    assert ids_in(as_alice.get(address, headers=SCRIPT)) == ids_in(added)
+    assert as_bob.get(address, headers=SCRIPT).content.strip() == b""
+    # A link from elsewhere leads to the page.
+    assert as_alice.get(address).status_code == 302
 
 
 @pytest.fixture
@@ -228,6 +240,7 @@ def chosen(rows: Any) -> list[tuple[int, str, str]]:
     return list(rows.values_list("file", "pages", "use"))
 
 
+@pytest.mark.databases
 def test_choice_goes_with_the_message_and_its_edits(
     alice_client: Client, alice: User, upstream: Upstream, report: UnsentFile
 ) -> None:
@@ -312,6 +325,7 @@ def test_files_of_others_are_not_sent(
 # --- how long they wait --------------------------------------------------------------------------
 
 
+@pytest.mark.databases
 def test_files_that_are_never_sent_go_after_a_week(
     alice_client: Client, upstream: Upstream, alice: User, place: str, report: UnsentFile
 ) -> None:
@@ -329,6 +343,7 @@ def test_files_that_are_never_sent_go_after_a_week(
     assert UnsentFile.objects.get() == fresh
 
 
+@pytest.mark.databases
 def test_file_that_is_being_sent_is_not_purged(alice: User, place: str, report: UnsentFile) -> None:
     """Its row has gone in the transaction that gives it to the conversation."""
     UnsentFile.objects.update(created_at=timezone.now() - timedelta(days=30))

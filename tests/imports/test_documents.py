@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from chat.documents.actions import documents_of
+from chat.documents.purge import queue_forgotten
 from chat.exports.json_form import write_json
 from chat.exports.reading import read_source
 from chat.forks.actions import fork
-from chat.models import Attachment, Conversation, Document, FileUse, Team, User
+from chat.models import Attachment, Conversation, Document, FileUse, Job, JobKind, Team, User
+from tests.documents.work import read_queued
 from tests.exports.check import html_of, markdown_of, problems_in_html, problems_in_markdown
 from tests.imports.files import as_json
 from tests.imports.test_importing import imported_file
@@ -79,6 +82,21 @@ def test_import_restores_files_pages_and_use(sent: Room, alice: User, team: Team
     )
     files = Attachment.objects.filter(message__conversation=copy).order_by("position")
     assert [each.file.body for each in files] == [PDF_BYTES, b"%PDF-2", b"%PDF-3"]
+
+
+def test_documents_of_an_import_are_read_after_it(sent: Room, alice: User, team: Team) -> None:
+    body = exported(alice, sent.conversation)
+    Document.objects.all().delete()
+
+    copy = restored(alice, team, body)
+
+    # The last one is no PDF file that could be read.
+    assert Document.objects.filter(read_at=None).count() == 3
+    assert not Job.objects.filter(kind=JobKind.READ).exists()
+    queue_forgotten()
+    assert read_queued() == 3
+    files = Attachment.objects.filter(message__conversation=copy)
+    assert len(documents_of(each.file for each in files)) == 3
 
 
 def test_text_of_an_import_is_that_of_its_bytes_alone(sent: Room, alice: User, team: Team) -> None:

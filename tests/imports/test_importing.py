@@ -125,7 +125,7 @@ def test_page_says_where_it_comes_from(
     assert not get_page(signed_in(alice), url_of("conversation", conversation)).find_class("origin")
 
 
-@databases
+@pytest.mark.databases(slow=True)
 @pytest.mark.parametrize("name", WRITTEN)
 def test_conversation_looks_like_any_other(
     name: str, alice: User, team: Team, signed_in: Callable[[User], Client]
@@ -328,7 +328,7 @@ def test_branch_that_the_file_names_is_chosen(alice: User, team: Team) -> None:
         assert places[1].count == 2
 
 
-@databases
+@pytest.mark.databases(slow=True)
 def test_conversation_is_continued_with_any_server(
     alice: User, team: Team, upstream: Upstream
 ) -> None:
@@ -391,7 +391,7 @@ def test_failed_answer_says_why(
     assert "Model not found" in text_of(page)
 
 
-@databases
+@pytest.mark.databases(slow=True)
 @pytest.mark.in_child
 @pytest.mark.usefixtures("file_place")
 def test_pictures_are_kept(alice: User, team: Team, signed_in: Callable[[User], Client]) -> None:

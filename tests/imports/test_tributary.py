@@ -70,9 +70,10 @@ from tests.support.stored import everything_stored, rolled_back
 
 SignIn = Callable[[User], Client]
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-# Of a page: keys of forms, tokens, revisions, and checksums of HTML that has ids in it.
+# Values of a page that differ each time: keys of forms, tokens, revisions, checksums of HTML that has ids in it, and
+# models that its reader has used.
 _PASSING = re.compile(
-    r' (?:name="csrfmiddlewaretoken" value|name="key" value|data-\w*key|data-sent|data-revision|data-check|data-mark)="[^"]*"'
+    r' (?:name="csrfmiddlewaretoken" value|name="key" value|data-\w*key|data-sent|data-revision|data-check|data-mark|data-recent)="[^"]*"'
 )
 _REPLAY = re.compile(
     r" It sent <span[^.]* of encrypted text, which is returned to the server[^.]*\."
@@ -129,7 +130,7 @@ GROUPS = [
 
 
 @pytest.mark.databases(slow=True)
-@pytest.mark.parametrize(("dialect", "first"), sample(GROUPS, 8))
+@pytest.mark.parametrize(("dialect", "first"), sample(GROUPS, 4))
 def test_every_scene_is_the_same_after_a_round_trip(
     room: Room,
     team: Team,
@@ -281,7 +282,7 @@ def test_hostile_files_are_refused_and_nothing_is_written(
     file: Value, alice: User, team: Team, subtests: pytest.Subtests
 ) -> None:
     # Each starts a process that reads the file.
-    for name, (change, reason) in sample(list(REFUSED.items()), 12):
+    for name, (change, reason) in sample(list(REFUSED.items()), 6):
         value = json.loads(json.dumps(file))
         change(value)
         with subtests.test(msg=name):
@@ -305,7 +306,7 @@ def test_members_of_another_type_are_refused_or_harmless(
         tuple(re.sub(r"^\d+$", "", str(key)) for key in path): path for path in members_of(file)
     }
     # Every fourth, because there are five hundred: each import takes a quarter of a second.
-    for number, path in enumerate(sample(list(places.values())[::4], 15)):
+    for number, path in enumerate(sample(list(places.values())[::4], 8)):
         value = json.loads(json.dumps(file))
         *above, last = path
         place = reduce(lambda inner, key: inner[key], above, value)

@@ -42,7 +42,7 @@ from tests.conftest import MakeUser
 from tests.inbox.test_inbox import make_question
 from tests.support.rooms import Room, end_run
 
-pytestmark = pytest.mark.databases
+pytestmark = pytest.mark.databases(slow=True)
 
 
 def later() -> datetime:
@@ -66,6 +66,7 @@ def read(person: User, conversation: Conversation) -> None:
 # --- what makes an entry, and what ends it ----------------------------------------------------------
 
 
+@pytest.mark.databases
 def test_mention_is_there_until_the_conversation_is_read(
     room: Room, alice: User, bob: User
 ) -> None:
@@ -80,6 +81,14 @@ def test_mention_is_there_until_the_conversation_is_read(
     assert read_entries([bob.pk])[bob.pk] == ()
 
     read(bob, room.conversation)
+    assert entries(bob) == ()
+
+
+def test_entries_are_not_older_than_the_account(room: Room, bob: User) -> None:
+    room.ask("@Bob, which one?")
+
+    User.objects.filter(pk=bob.pk).update(unread_since=later())
+
     assert entries(bob) == ()
 
 
@@ -282,6 +291,7 @@ def private_room(room: Room) -> Room:
 # --- what it costs ----------------------------------------------------------------------------------
 
 
+@pytest.mark.databases
 def test_look_is_one_statement_for_all_tabs(
     room: Room, alice: User, bob: User, viewer: User
 ) -> None:
@@ -309,6 +319,7 @@ def test_message_without_a_sign_costs_no_statement_more(room: Room) -> None:
 # --- the page ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.databases
 def test_page_lists_entries_at_their_turns(
     as_bob: Client, room: Room, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,7 +201,7 @@ async def live(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Async
     monkeypatch.setattr("chat.live.websocket.access_monitor", access_monitor)
     monkeypatch.setattr("chat.public_api.log_stream.access_monitor", access_monitor)
     monkeypatch.setattr("chat.live.sse.access_monitor", access_monitor)
-    monkeypatch.setattr("chat.live.access_monitor.CHECK_SECONDS", 0.02)
+    monkeypatch.setattr("chat.live.access_monitor.CHECK_SECONDS", 0.05)
     monkeypatch.setattr("chat.live.writes.WRITE_SECONDS", 0.02)
     yield
     await access_monitor.close()

@@ -57,7 +57,7 @@ from tests.live.conftest import (
 )
 from tests.live.connection import SOON_SECONDS, Tab, until
 
-pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("lost_notifications")]
+pytestmark = [pytest.mark.databases(slow=True), pytest.mark.usefixtures("lost_notifications")]
 
 
 @dataclass(frozen=True)
@@ -366,6 +366,7 @@ async def test_lost_access_closes_a_room_without_a_run(
     assert tab.close_code == CLOSE_ACCESS
 
 
+@pytest.mark.databases
 async def test_others_go_on_when_one_loses_access(
     run: LiveRun,
     bobs_tab: Tab,
@@ -496,6 +497,7 @@ async def test_foreign_and_missing_rooms_look_the_same(
     assert foreign.close_code == CLOSE_ACCESS
 
 
+@pytest.mark.databases
 @each_kind_of_ending
 async def test_check_reports_why_access_just_ended(
     endings: Endings,
@@ -524,6 +526,7 @@ async def test_check_reports_why_access_just_ended(
             assert await threads.call(check, end_access) == [reason]
 
 
+@pytest.mark.databases
 async def test_check_reads_everything_in_one_statement(
     run: LiveRun, bobs_session: str, bob: User
 ) -> None:

@@ -13,7 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from chat.drafts.records import MOST_CHARACTERS, DraftAsked, WrittenDraft, read_drafts, store_drafts
-from chat.models import Conversation, Draft, Membership, User
+from chat.files import unsent
+from chat.files.actions import new_file
+from chat.models import Conversation, Draft, Membership, UnsentFile, User
 from tests.live.conftest import OpenTab, threads
 from tests.live.connection import SOON_SECONDS, Tab
 
@@ -109,6 +111,27 @@ def test_page_without_websocket_posts_its_draft(
     }
 
 
+@pytest.mark.databases
+def test_files_of_a_draft_are_read_with_it(
+    bob: User, alice: User, conversation: Conversation
+) -> None:
+    place = conversation.public_id.hex
+    asked = DraftAsked(bob.pk, place, 0)
+    assert read_drafts([asked])[asked].files == ""
+    rows = [unsent.upload(bob, place, new_file(f"{name}.txt", b"x")) for name in "ab"]
+    unsent.upload(alice, place, new_file("of-alice.txt", b"x"))
+    unsent.upload(bob, "new", new_file("elsewhere.txt", b"x"))
+
+    with CaptureQueriesContext(connection) as queries:
+        before = read_drafts([asked])[asked]
+    UnsentFile.objects.filter(pk=rows[1].pk).update(pages="1-3, 7", use="tools")
+    after = read_drafts([asked])[asked]
+
+    assert len(queries) == 1
+    assert before == (0, "", ";".join(f"{row.file.public_id.hex}:content:" for row in rows))
+    assert after.files.endswith(f"{rows[1].file.public_id.hex}:tools:1-3, 7")
+
+
 # --- the channel ----------------------------------------------------------------------------------
 
 
@@ -192,3 +215,35 @@ async def test_draft_of_a_lost_conversation_is_not_told(
     await phone.until_closed()
 
     assert (told(desk), told(phone)) == ([], [])
+
+
+async def until_files(tab: Tab, *states: str) -> None:
+    await tab.until(lambda tab: told(tab) and told(tab)[-1].get("files") == list(states))
+
+
+@pytest.mark.usefixtures("lost_notifications")
+async def test_files_follow_their_author_and_nobody_else(
+    open_tab: OpenTab, conversation: Conversation, bob: User, alices_session: str
+) -> None:
+    desk, alices = open_tab(), open_tab(session=alices_session)
+    for tab in (desk, alices):
+        tab.hello(conversation.public_id, draft={})
+    place, new = conversation.public_id.hex, new_file("a.txt", b"x")
+
+    row = await threads.call(unsent.upload, bob, place, new)
+    name = row.file.public_id.hex
+    await until_files(desk, f"{name}:content:")
+    await threads.call(lambda: unsent.choose(row, pages="", use="tools"))
+    await until_files(desk, f"{name}:tools:")
+    phone = open_tab()
+    phone.hello(conversation.public_id, draft={})
+    await until_files(phone, f"{name}:tools:")
+    await threads.call(unsent.remove, row)
+    await until_files(desk)
+    await until_files(phone)
+
+    # A page that was restored still shows them.
+    late = open_tab()
+    late.hello(conversation.public_id, draft={"has_files": True})
+    await until_files(late)
+    assert told(alices) == []

@@ -31,7 +31,7 @@ from project import sessions
 from tests.live.conftest import Begin, LiveRun, OpenProgram, OpenStream, OpenTab, threads
 from tests.live.connection import SOON_SECONDS, Tab, until
 
-pytestmark = pytest.mark.databases
+pytestmark = pytest.mark.databases(slow=True)
 
 
 def away(*args: object, **options: object) -> Any:

@@ -200,7 +200,7 @@ PROJECT_CHANGES: list[tuple[str, Change, str]] = [
 ]
 
 
-@pytest.mark.databases
+@pytest.mark.databases(slow=True)
 @pytest.mark.parametrize(("relation", "change", "expected"), PROJECT_CHANGES)
 def test_version_knows_the_projects_that_a_person_sees(
     older: Conversation, alice: User, bob: User, relation: str, change: Change, expected: str
@@ -248,7 +248,7 @@ PARTICIPANT_CHANGES: list[tuple[str, Change, str]] = [
 ]
 
 
-@pytest.mark.databases
+@pytest.mark.databases(slow=True)
 @pytest.mark.parametrize(("relation", "change", "expected"), PARTICIPANT_CHANGES)
 def test_version_knows_what_a_person_takes_part_in(
     older: Conversation,

@@ -27,10 +27,11 @@ from chat.models import (
     RunStatus,
     Upstream,
     User,
+    UserSession,
 )
 from chat.runs.configured_buffer import event_buffer
 from chat.runs.writer import SegmentWriter
-from chat.web import posts
+from chat.web import posts, session_use
 from tests.live.conftest import LiveRun, OpenTab, SignIn, close_shared, threads
 from tests.live.connection import Tab
 from tests.support.rooms import HTMX, Headers, Patches, Room, url_of
@@ -133,6 +134,22 @@ async def test_answer_is_that_of_the_request(
     assert patches(answer["body"]).targets == Patches(response).targets
     run = await threads.call(Run.objects.filter(conversation=conversation).latest, "pk")
     assert answer["follows"] == run.public_id.hex
+
+
+async def test_sending_is_a_use_of_the_session_and_following_is_none(
+    shown: Shown, open_tab: OpenTab, bobs_session: str
+) -> None:
+    session_use.recent_writes.clear()
+    tab = shown.enter(open_tab())
+    await tab.until(lambda tab: tab.messages)
+    rows = UserSession.objects.filter(session_key=bobs_session)
+    before = await threads.call(rows.exists)
+
+    post(tab, shown, shown.form())
+    await answer_of(tab)
+    await posts.threads.call(lambda: None)
+
+    assert (before, await threads.call(rows.exists)) == (False, True)
 
 
 async def test_run_is_followed_without_asking_for_it(

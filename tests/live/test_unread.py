@@ -70,6 +70,11 @@ def test_mark_never_goes_back_nor_ahead(
     assert unread(as_bob) == []
     assert ReadMark.objects.get().revision == new
 
+    # Another tab shows it still after a change that is no news.
+    conversation.touch_quietly()
+    read_now(bob, conversation, new)
+    assert unread(as_bob) == []
+
 
 @pytest.mark.databases
 def test_marks_of_all_tabs_are_one_statement(

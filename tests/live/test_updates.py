@@ -92,7 +92,8 @@ async def test_end_is_sent_to_each_as_they_may_see_it(
     footer = [f"#rest-{run.id.hex}", f"#a{run.row.message.public_id.hex}"]
     (own,), (others,), (read,) = (updates(tab) for tab in (bob, again, reading))
     assert [message["page"] for message in (own, others, read)] == [1, 1, 1]
-    assert targets(own) == [*footer, "#room-head", "#strip", "#composer-aim", "#composer-action"]
+    composer = ["#composer-aim", "#gauge-figures", "#composer-action"]
+    assert targets(own) == [*footer, "#room-head", "#strip", *composer]
     assert targets(read) == [*footer, "#room-head", "#strip"]
     assert "Try again" in own["content"]
     assert "Try again" not in read["content"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path
 
@@ -26,6 +27,10 @@ IMPORTED = re.compile(r'^import \{([^}]*)\} from "([^"]+)";', re.MULTILINE)
 EXPORTED = re.compile(
     r"^export (?:async )?(?:const|let|function\*?|class) (\w+)|^export \{([^}]*)\}", re.MULTILINE
 )
+# A module that is loaded when it is needed, with what is taken from it.
+LOADED_LATER = re.compile(
+    r'(?:const \{([^}]*)\} = )?(?:await )?import\("(\.{1,2}/[^"]+)"\)', re.MULTILINE
+)
 ENTRY = re.compile(r"""\{% page_script "([^"]+)" %\}""")
 EVENT = re.compile(r'"((?:htmx|[a-z]+):[a-z:]+)"')
 
@@ -45,9 +50,20 @@ def exported_by(name: str) -> set[str]:
     return found
 
 
+def loaded_later(name: str) -> list[tuple[str, str]]:
+    """The modules that a module loads when it needs them, each with what it takes from it."""
+    folder = posixpath.dirname(name)
+    return [
+        (posixpath.normpath(posixpath.join(folder, path)), words)
+        for words, path in LOADED_LATER.findall(source(name))
+    ]
+
+
 def test_modules_import_only_what_exists() -> None:
     missing = []
     for name in MODULES:
+        for target, words in loaded_later(name):
+            missing += [f"{name}: {word}" for word in names(words) - exported_by(target)]
         for words, path in IMPORTED.findall(source(name)):
             (target,) = (each for each in imports_of(name) if each.endswith(path.lstrip("./")))
             missing += [f"{name}: {word}" for word in names(words) - exported_by(target)]
@@ -61,6 +77,8 @@ def test_every_module_is_on_some_page() -> None:
         entry for path in TEMPLATES.rglob("*.html") for entry in ENTRY.findall(path.read_text())
     }
     used = {name for entry in entries for name in modules_of(entry)}
+    later = {target for name in used for target, _ in loaded_later(name)}
+    used |= {name for target in later for name in modules_of(target)}
 
     assert used == set(MODULES)
 
@@ -70,6 +88,8 @@ def test_nothing_is_exported_in_vain() -> None:
     for name in MODULES:
         for words, path in IMPORTED.findall(source(name)):
             (target,) = (each for each in imports_of(name) if each.endswith(path.lstrip("./")))
+            used.setdefault(target, set()).update(names(words))
+        for target, words in loaded_later(name):
             used.setdefault(target, set()).update(names(words))
 
     vain = {name: exported_by(name) - used.get(name, set()) for name in MODULES}

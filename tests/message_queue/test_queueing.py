@@ -22,16 +22,18 @@ from chat.models import (
     Run,
     RunStatus,
     StoredFile,
+    Team,
     TeamRole,
     Upstream,
     User,
 )
+from chat.presets.actions import Content, create_preset
 from tests.message_queue.conftest import Queue, SendDue, queued
 from tests.message_queue.test_states import S
 from tests.support.answers import png
 from tests.support.rooms import HTMX, Patches, Room, end_run, get_page, url_of
 
-pytestmark = pytest.mark.databases
+pytestmark = pytest.mark.databases(slow=True)
 
 
 # --- into the queue -------------------------------------------------------------------------
@@ -48,6 +50,48 @@ def test_message_below_a_live_answer_is_queued(as_bob: Client, queue: Queue, bob
     assert (row.author, row.after, row.model) == (bob, queue.run.message, "demo/model")
     assert row.parameters == {"temperature": 0.5}
     assert queue.said == ["First"]
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_queued_message_carries_the_choice_of_the_composer(
+    as_bob: Client, queue: Queue, send_due: SendDue, team: Team, bob: User, keeps: bool
+) -> None:
+    content = Content(upstream=queue.room.upstream, model="demo/model")
+    before, chosen = (
+        create_preset(bob, team, name=name, content=content).preset.versions.get()
+        for name in ("Before", "Chosen")
+    )
+    Conversation.objects.filter(pk=queue.room.conversation.pk).update(preset_version=before)
+    fields: dict[str, object] = {"lmstudio-temperature": "0.5", "system_prompt": "Be brief."}
+    if not keeps:
+        fields["preset"] = chosen.key
+
+    queue.post(as_bob, "Next", choice=f"{queue.room.upstream.public_id.hex}:other/model", **fields)
+    queue.end()
+    send_due()
+
+    run = Run.objects.latest("pk")
+    assert (run.model, run.system_prompt) == ("other/model", "Be brief.")
+    assert run.parameters["temperature"] == 0.5
+    room = Conversation.objects.get(pk=queue.room.conversation.pk)
+    assert (room.model, room.system_prompt) == ("other/model", "Be brief.")
+    # A page that names no preset leaves the conversation's as it is.
+    assert room.preset_version == (before if keeps else chosen)
+
+
+def test_queued_message_outlives_its_preset(
+    as_bob: Client, queue: Queue, send_due: SendDue, team: Team, bob: User
+) -> None:
+    content = Content(upstream=queue.room.upstream, model="demo/model")
+    preset = create_preset(bob, team, name="Chosen", content=content).preset
+    queue.post(as_bob, "Next", preset=preset.versions.get().key, system_prompt="Be brief.")
+
+    preset.delete()
+    queue.end()
+    send_due()
+
+    assert Run.objects.latest("pk").system_prompt == "Be brief."
+    assert Conversation.objects.get(pk=queue.room.conversation.pk).preset_version is None
 
 
 def test_message_that_was_overtaken_is_queued(as_bob: Client, room: Room) -> None:
@@ -94,6 +138,7 @@ def test_send_needs_no_runner(as_alice: Client, as_bob: Client, queue: Queue) ->
     assert queue.said == ["First", "Bob's"]
 
 
+@pytest.mark.databases
 def test_same_message_is_queued_once(as_bob: Client, queue: Queue, send_due: SendDue) -> None:
     key = uuid.uuid4()
 
@@ -136,6 +181,7 @@ def test_without_scripts_the_page_shows_the_queue(as_bob: Client, queue: Queue) 
 # --- out of the queue ---------------------------------------------------------------------------
 
 
+@pytest.mark.databases
 def test_messages_are_sent_one_after_the_other(
     as_alice: Client, as_bob: Client, queue: Queue, send_due: SendDue, bob: User
 ) -> None:
@@ -200,6 +246,7 @@ def test_send_continues_after_a_failure(
     assert queued("Third").after == Run.objects.latest("pk").message
 
 
+@pytest.mark.databases
 def test_send_now_stops_and_comes_first(
     as_alice: Client, as_bob: Client, queue: Queue, send_due: SendDue, alice: User
 ) -> None:
@@ -257,6 +304,7 @@ def test_queue_follows_what_a_program_sends(
     assert queue.said == ["First", "By a program", "Next"]
 
 
+@pytest.mark.databases
 def test_stop_at_the_last_moment_holds_the_queue(
     as_bob: Client, queue: Queue, send_due: SendDue
 ) -> None:
@@ -364,6 +412,7 @@ def test_queue_goes_with_its_author_and_its_conversation(
 # --- edit and remove ---------------------------------------------------------------------------------
 
 
+@pytest.mark.databases
 def test_author_edits_and_others_do_not(as_alice: Client, as_bob: Client, queue: Queue) -> None:
     queue.post(as_bob, "Next")
     url = url_of("queued_message_edit", queued("Next"))
@@ -379,6 +428,7 @@ def test_author_edits_and_others_do_not(as_alice: Client, as_bob: Client, queue:
     assert as_bob.post(url, {"text": ""}, headers=HTMX).status_code == 422
 
 
+@pytest.mark.databases
 def test_author_and_owner_remove(
     as_alice: Client, as_bob: Client, queue: Queue, subtests: pytest.Subtests
 ) -> None:
@@ -398,6 +448,7 @@ def test_author_and_owner_remove(
             QueuedMessage.objects.all().delete()
 
 
+@pytest.mark.databases
 def test_message_that_was_sent_meanwhile_is_not_found(
     as_bob: Client, queue: Queue, send_due: SendDue
 ) -> None:

@@ -47,7 +47,7 @@ from tests.support.rooms import (
     without_token,
 )
 
-pytestmark = pytest.mark.databases
+pytestmark = pytest.mark.databases(slow=True)
 
 
 @pytest.fixture
@@ -108,6 +108,7 @@ def test_pins_are_each_persons_own_and_in_their_order(
     assert sidebar(as_bob) == (["B", "C"], ["D", "A"])
 
 
+@pytest.mark.databases
 @pytest.mark.parametrize(
     ("title", "place", "expected"),
     [("A", 0, "ABC"), ("A", 1, "BAC"), ("A", 2, "BCA"), ("C", 0, "CAB"), ("B", 99, "ACB")],
@@ -255,6 +256,7 @@ def test_deleted_conversation_is_in_its_owners_trash_alone(
     ]
 
 
+@pytest.mark.databases
 def test_several_are_changed_at_once_and_those_that_are_gone_are_left_out(
     as_alice: Client, as_bob: Client, bob: User, rooms: list[Conversation], team: Team
 ) -> None:
@@ -284,6 +286,7 @@ def test_nothing_selected_is_said(as_alice: Client, rooms: list[Conversation]) -
     )
 
 
+@pytest.mark.databases
 def test_what_is_deleted_for_ever_is_out_of_reach_at_once_and_then_erased(
     as_alice: Client, alice: User, room: Room
 ) -> None:
@@ -317,6 +320,7 @@ def test_trash_is_emptied_of_ones_own(
     assert sorted(Conversation.objects.values_list("title", flat=True)) == ["Bob's", "C", "D"]
 
 
+@pytest.mark.databases
 def test_trash_is_purged_after_its_days(alice: User, rooms: list[Conversation]) -> None:
     delete(alice, rooms[0])
     later(days=29)
@@ -365,6 +369,7 @@ def test_deleting_twice_is_one_deletion(alice: User, rooms: list[Conversation]) 
 # --- temporary conversations --------------------------------------------------------------------
 
 
+@pytest.mark.databases
 def test_temporary_conversation_ends_at_its_time(
     as_alice: Client, as_bob: Client, alice: User, team: Team, upstream: Upstream
 ) -> None:

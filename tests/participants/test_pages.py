@@ -248,18 +248,18 @@ def test_guest_sees_nothing_of_the_team(
     team: Team,
     signed_in: SignedIn,
 ) -> None:
-    Tool.objects.create(team=team, name="gauge")
+    Tool.objects.create(team=team, name="sounding")
     project = projects.create_project(alice, team, name="Bridge")
     actions.add_participant(alice, room, guest, "writer")
     client = signed_in(guest)
 
     for route in ("home", "people", "teams", "tools", "projects", "conversations", "search"):
         text = client.get(reverse(route)).content.decode()
-        for secret in ("Bob", "gauge", "Bridge", "Divers", conversation.public_id.hex):
+        for secret in ("Bob", "sounding", "Bridge", "Divers", conversation.public_id.hex):
             assert secret not in text, (route, secret)
     page = client.get(reverse("conversation", args=[room.public_id])).content.decode()
     assert 'name="text"' in page
-    assert "gauge" not in page
+    assert "sounding" not in page
     assert not access.may_read_project(guest, project)
     assert [person.name for person in access.people_of_teams(guest)] == ["Guest"]
 

@@ -26,7 +26,7 @@ from chat.models import (
     User,
 )
 from chat.presets.actions import MOST_PRESETS, Content, create_preset, set_default
-from chat.presets.forms import tool_entries
+from chat.presets.forms import entries_of
 from tests.support.rooms import HTMX, get_page
 
 pytestmark = pytest.mark.databases(only="sqlite")
@@ -115,6 +115,7 @@ def test_preset_is_made_and_shown(
         "parameters": {"temperature": 0.3},
         "system_prompt": "Write reports.",
         "tools": [{"id": str(tools[0].public_id), "name": "lookup"}],
+        "skills": [],
         "starters": ["Report on the lock", "Report on <b>the weir</b>"],
         "controls": [
             {
@@ -327,7 +328,7 @@ def test_what_cannot_be_used_is_said_and_kept(
         model="g",
         parameters={"temperature": 0.5, "color": "red"},
         system_prompt="Kept.",
-        tools=tool_entries([*tools, barred]),
+        tools=entries_of([*tools, barred]),
     )
     preset = create_preset(alice, team, name="Old", content=content).preset
     tools[0].delete()
@@ -387,7 +388,7 @@ def test_settings_become_a_preset_and_a_new_version(
     brief = Preset.objects.get()
     assert (brief.team, brief.name, numbers(brief)) == (team, "Brief", [2, 1])
     assert [each.system_prompt for each in brief.versions.all()] == ["", "Short."]
-    assert brief.versions.first().tools == tool_entries(tools[1:])
+    assert brief.versions.first().tools == entries_of(tools[1:])
     late = as_alice.post(save, {**sent, "preset": key, "update": "1"})
     assert (late.status_code, numbers(brief)) == (409, [2, 1])
     assert "Alice changed this preset meanwhile" in late.content.decode()

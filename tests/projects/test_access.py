@@ -15,7 +15,7 @@ from chat.models import Conversation, Project, ProjectAccess, Team, User
 from tests.projects.conftest import Scene
 from tests.support.files import store_file
 
-pytestmark = pytest.mark.databases
+pytestmark = pytest.mark.databases(slow=True)
 
 # read, write, manage; members: change who is selected. The letters of a person's rights.
 RIGHTS: dict[str, tuple[str, str]] = {

@@ -16,7 +16,7 @@ from chat.projects.actions import move_conversation
 from chat.runs.prompt import prepare
 from tests.projects.conftest import Scene
 
-pytestmark = pytest.mark.databases
+pytestmark = pytest.mark.databases(slow=True)
 
 
 @pytest.fixture

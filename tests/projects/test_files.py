@@ -53,7 +53,7 @@ SignIn = Callable[[User], Client]
 Say = Callable[..., Run]
 OFFERED = "//button[@name='shared']/@value"
 
-pytestmark = pytest.mark.databases
+pytestmark = pytest.mark.databases(slow=True)
 
 
 @pytest.fixture
@@ -108,6 +108,7 @@ def test_readers_of_the_project_read_its_files(scene: Scene, map_file: StoredFil
         assert list(offered) == ([map_file] if name in expected else [])
 
 
+@pytest.mark.databases
 def test_writers_add_and_remove_files(scene: Scene, subtests: pytest.Subtests) -> None:
     for number, (name, person) in enumerate(scene.people.items()):
         picture = new_file(f"{number}.png", png())
@@ -122,6 +123,7 @@ def test_writers_add_and_remove_files(scene: Scene, subtests: pytest.Subtests) -
     assert not StoredFile.objects.exists()
 
 
+@pytest.mark.databases
 def test_same_file_is_stored_once(scene: Scene, writer: User, map_file: StoredFile) -> None:
     again = files.add_file(writer, scene.project, new_file("map.png", png()))
 
@@ -309,6 +311,7 @@ def test_moved_conversation_keeps_its_files(say: Say, scene: Scene, map_file: St
     assert reads(scene.people["member"], map_file)
 
 
+@pytest.mark.databases
 def test_removed_file_goes_with_the_last_conversation(
     say: Say, scene: Scene, writer: User, map_file: StoredFile
 ) -> None:

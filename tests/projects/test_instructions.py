@@ -28,7 +28,7 @@ from tests.support.run_fixtures import MakeRun
 
 SignIn = Callable[[User], Client]
 
-pytestmark = pytest.mark.databases
+pytestmark = pytest.mark.databases(slow=True)
 
 OURS, OWN = "Answer in German.", "Be brief."
 

@@ -283,10 +283,10 @@ def test_model_of_two_servers_is_named_with_its_server(alice: User, upstream: Up
     cellar = server("Cellar", "demo/model", "own")
 
     keys = {offer.key: offer.upstream for offer in offers(alice)}
-    preferred = find_model(alice, "demo/model", preferred=cellar)
+    preferred = find_model(alice, None, "demo/model", preferred=cellar)
 
     assert keys == {"Demo/demo/model": upstream, "Cellar/demo/model": cellar, "own": cellar}
-    assert find_model(alice, "Cellar/own").model == "own"
+    assert find_model(alice, None, "Cellar/own").model == "own"
     assert (preferred.upstream, preferred.note != "") == (cellar, True)
 
 
@@ -297,7 +297,7 @@ def test_ambiguous_keys_name_one_model(alice: User) -> None:
 
     assert len(found) == 3
     for key, (upstream, model) in found.items():
-        chosen = find_model(alice, key)
+        chosen = find_model(alice, None, key)
         assert (chosen.upstream, chosen.model) == (upstream, model)
     assert {each for each, _ in found.values()} == {one, two}
 
@@ -305,17 +305,17 @@ def test_ambiguous_keys_name_one_model(alice: User) -> None:
 def test_server_without_a_list_accepts_any_model(alice: User) -> None:
     plain = server("Plain")
 
-    assert find_model(alice, "Plain/what-it-calls-it").upstream == plain
+    assert find_model(alice, None, "Plain/what-it-calls-it").upstream == plain
     with pytest.raises(ApiError, match="Model not found"):
-        find_model(alice, "Plain/")
+        find_model(alice, None, "Plain/")
 
 
 def test_disabled_server_has_no_models(alice: User, upstream: Upstream) -> None:
     Upstream.objects.update(is_enabled=False)
 
-    assert model_list(alice) == {"models": []}
+    assert model_list(alice, None) == {"models": []}
     with pytest.raises(ApiError):
-        find_model(alice, "Demo/demo/model")
+        find_model(alice, None, "Demo/demo/model")
 
 
 def test_model_list_contains_known_fields_of_their_type(alice: User) -> None:
@@ -333,7 +333,7 @@ def test_model_list_contains_known_fields_of_their_type(alice: User) -> None:
     }  # fmt: skip
     server("Cellar", "m", detail=detail)
 
-    (entry,) = model_list(alice)["models"]
+    (entry,) = model_list(alice, None)["models"]
 
     assert entry == {
         "type": "llm",

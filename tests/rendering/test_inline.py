@@ -143,7 +143,7 @@ def by_the_parser(line: str) -> str:
         return markdown.render_block(line, markdown.References().scope())
 
 
-@settings(max_examples=8_000 if EXHAUSTIVE else 500)
+@settings(max_examples=8_000 if EXHAUSTIVE else 200)
 @given(line=LINES, more=st.lists(PIECES, max_size=5).map("".join))
 @example(line="a # b", more=" c")
 @example(line="看**水**", more="**")

@@ -149,7 +149,7 @@ def check_every_moment(source: str, sizes: list[int], scope: Scope) -> None:
             return
 
 
-@settings(max_examples=400 if EXHAUSTIVE else 120)
+@settings(max_examples=400 if EXHAUSTIVE else 50)
 @given(
     source=SOURCES | documents | documents_with_notes,
     sizes=st.lists(st.integers(1, 30), min_size=1, max_size=4),

@@ -35,7 +35,7 @@ def check_patches_from_any_cut(story: list[Event]) -> None:
     live, final = Answer(RUN), answer_after(story)
     expected = page_of(final).state()
 
-    for cut in sample(cuts_of(story), 8):
+    for cut in sample(cuts_of(story), 5):
         for event in story[live.seq : cut]:
             live.apply(event)
         page = page_of(live)
@@ -85,7 +85,7 @@ def test_patches_replay_a_story(name: str, subtests: pytest.Subtests) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda folder: folder.name)
 def test_patches_replay_the_recordings(dialect: Path, subtests: pytest.Subtests) -> None:
-    for file in sample(sorted(dialect.glob("*.events.jsonl")), 12):
+    for file in sample(sorted(dialect.glob("*.events.jsonl")), 5):
         story = recorded(file)
         for check in CHECKS:
             with subtests.test(msg=f"{file.name}: {check.__name__}"):

@@ -38,7 +38,7 @@ async def until(holds: Callable[[], Any]) -> None:
     """Asks in a database thread until it holds."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not await threads.call(holds):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.02)
 
 
 async def until_ended(run: Run) -> Run:

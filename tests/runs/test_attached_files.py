@@ -18,7 +18,7 @@ from tests.support.documents import PDF_BYTES, attach_document, attach_file, ref
 from tests.support.run_fixtures import MakeRun
 from tests.support.upstream.strict_parts import data_in, newest_content, text_in
 
-pytestmark = pytest.mark.databases
+pytestmark = pytest.mark.databases(slow=True)
 
 WAV = b"RIFF\x24\x00\x00\x00WAVEfmt "
 WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -96,7 +96,7 @@ def test_provider_gets_files_only_if_its_api_has_them(make_run: MakeRun) -> None
     assert "The second page." in text_for(run)
 
 
-@pytest.mark.parametrize("limit", ["FILES_BYTES", "FILE_PAGES"])
+@pytest.mark.parametrize("limit", ["FILES_BYTES", "FILES_PAGES"])
 def test_file_that_is_too_large_for_servers_is_sent_as_text(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
@@ -109,6 +109,18 @@ def test_file_that_is_too_large_for_servers_is_sent_as_text(
     assert {data_in(part) for part in parts} == {b""}
     assert "The second page." in text_for(run)
     assert any("report.pdf” was sent: the file is too large" in note for note in notes)
+
+
+def test_pages_of_all_files_count(make_run: MakeRun) -> None:
+    run = make_run(dialect="openai_chat", options={"documents": "file"})
+    for name, body in (("first.pdf", b"%PDF-1"), ("second.pdf", b"%PDF-2")):
+        attach_document(question_of(run), name, [f"{name} {page}." for page in range(60)], body)
+
+    parts, notes = request_of(run)
+
+    assert {data_in(part) for part in parts} - {b""} == {b"%PDF-1"}
+    assert "second.pdf 59." in text_for(run)
+    assert notes == ["The text of “second.pdf” was sent: the file is too large to be sent."]
 
 
 def test_text_of_a_file_that_is_gone_is_still_sent(
@@ -191,7 +203,7 @@ def test_model_that_is_to_read_by_itself_gets_tools(make_run: MakeRun) -> None:
         run
     )
     run.refresh_from_db()
-    assert [tool["is_for_files"] for tool in run.tools] == [True] * 3
+    assert [tool["feature"] for tool in run.tools] == ["files"] * 3
 
 
 def test_model_without_tools_gets_the_text(make_run: MakeRun) -> None:

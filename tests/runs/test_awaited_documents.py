@@ -22,7 +22,7 @@ from tests.support.rooms import get_page, url_of
 from tests.support.run_fixtures import Claim, Execute, MakeRun, StartRunner
 from tests.support.upstream.fake import FakeUpstream
 
-pytestmark = pytest.mark.databases
+pytestmark = pytest.mark.databases(slow=True)
 
 HOSTILE = "<img src=x>\u202e\n{{ 7 }}.pdf"
 
@@ -57,6 +57,7 @@ def begin_waiting(queue_run: Execute, start_runner: StartRunner) -> Execute:
     return begin
 
 
+@pytest.mark.databases
 async def test_run_is_sent_when_the_text_is_there(
     fake: FakeUpstream, begin_waiting: Execute
 ) -> None:
@@ -98,6 +99,7 @@ async def test_waiting_run_can_be_stopped(begin_waiting: Execute, alice: User) -
     assert (ended.status, ended.stop_requested_by_id) == ("stopped", alice.pk)
 
 
+@pytest.mark.databases
 def test_waiting_run_takes_no_place_of_its_server(claim: Claim, make_run: MakeRun) -> None:
     waiting = claim()
     assert waiting.runner_id is not None
@@ -137,6 +139,7 @@ def test_run_of_another_runner_is_left_alone(claim: Claim) -> None:
     assert not AwaitedDocument.objects.exists()
 
 
+@pytest.mark.databases
 def test_lost_runner_leaves_a_waiting_run_queued(claim: Claim) -> None:
     run = claim()
     attach_unread(run)

@@ -17,7 +17,7 @@ from chat.runs.segments import read_entries, read_raw
 from tests.runs.helpers import threads, until
 from tests.support.run_fixtures import MakeRun, StartRunner
 
-pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("transactional_db")]
+pytestmark = [pytest.mark.databases(slow=True), pytest.mark.usefixtures("transactional_db")]
 
 RAW = b"data: 1\n\n"
 
@@ -72,6 +72,7 @@ def slices(compactor: Compactor, most: int = 100) -> int:
     return done
 
 
+@pytest.mark.databases
 async def test_runners_take_what_is_due_in_different_orders(make_run: MakeRun) -> None:
     due = [(await threads.call(lambda: end(make_run()))).pk for _ in range(12)]
 
@@ -124,6 +125,7 @@ def test_slice_ends_in_time(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) 
     assert slices(Compactor(threads)) == 4
 
 
+@pytest.mark.databases
 def test_search_reads_nothing_that_is_compacted(make_run: MakeRun) -> None:
     is_postgres = connection.vendor == "postgresql"
     values = [timezone.now().isoformat(), 10]
@@ -175,6 +177,7 @@ def test_log_that_cannot_be_compacted_blocks_no_other(
     assert RunSegment.objects.get(run=whole).is_compressed
 
 
+@pytest.mark.databases
 def test_compaction_keeps_every_event_and_its_number(make_run: MakeRun) -> None:
     run = end(make_run())
     before = read_entries(run.pk)

@@ -44,15 +44,15 @@ MODULES = {
 
 def texts_of(text: str) -> list[str]:
     """All strings of a module but its docstrings."""
-    tree = tree_of(text)
+    nodes = list(ast.walk(tree_of(text)))
     prose = {
         id(node.value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
     return [
         node.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
     ]
 

@@ -16,7 +16,7 @@ from chat.runs import reaper
 from chat.runs.segments import read_events
 from tests.support.run_fixtures import MakeRun
 
-pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("transactional_db")]
+pytestmark = [pytest.mark.databases(slow=True), pytest.mark.usefixtures("transactional_db")]
 
 
 @pytest.fixture
@@ -51,6 +51,7 @@ def begun() -> list[canonical.Event]:
     ]
 
 
+@pytest.mark.databases
 def test_lost_run_is_interrupted_and_keeps_its_log(make_run: MakeRun, dead: Runner) -> None:
     run = begin(make_run(), dead)
     write(run, *begun())
@@ -66,6 +67,7 @@ def test_lost_run_is_interrupted_and_keeps_its_log(make_run: MakeRun, dead: Runn
     assert not Runner.objects.filter(pk=dead.pk).exists()
 
 
+@pytest.mark.databases
 def test_lost_run_that_was_never_sent_is_queued_again(make_run: MakeRun, dead: Runner) -> None:
     run = begin(make_run(), dead, is_sent=False)
 
@@ -142,6 +144,7 @@ def test_runner_on_a_host_of_the_same_name_is_left_alone(make_run: MakeRun, boot
     assert reaper.reap() == []
 
 
+@pytest.mark.databases
 def test_host_with_a_fast_clock_reaps_nobody(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +157,7 @@ def test_host_with_a_fast_clock_reaps_nobody(
     assert reaper.reap() == []
 
 
+@pytest.mark.databases
 def test_run_stopped_while_being_reaped_is_stopped(make_run: MakeRun, dead: Runner) -> None:
     run = begin(make_run(), dead, is_sent=False)
     seen = Run.objects.get(pk=run.pk)

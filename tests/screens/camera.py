@@ -104,9 +104,13 @@ class Camera:
     def _page(self, who: str, width: int) -> Iterator[Page]:
         key = (who, width)
         if key not in self._contexts:
-            self._contexts[key] = signed_in_context(
+            context = signed_in_context(
                 self._browser, self._stage.site, who, reduced_motion="reduce", **SIZES[width]
             )
+            # The site has a name, too.
+            own = [{**cookie, "domain": "localhost"} for cookie in context.cookies()]
+            context.add_cookies(own)  # type: ignore[arg-type]
+            self._contexts[key] = context
         page = self._contexts[key].new_page()
         page.set_default_timeout(PATIENCE_MS)
         page.emulate_media(color_scheme=COLORS[0], reduced_motion="reduce")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chat.models import StoredFile
+    from chat.models import Conversation, StoredFile
 
 # Names, pages, and characters of a page.
 SURVEY = ("Survey of the dam 2026, with all appendices.pdf", 48, 2400)
@@ -68,9 +68,21 @@ def attach_files(links: dict[str, str], fake_url: str) -> None:
         document(kind, place)
     unsent.upload(alice, place, new_file("chart.png", picture.read_bytes()))
     links["files-draft"] = f"/c/{room.public_id}/"
+    links["files-deleted"] = f"/c/{delete_files(begin('The old survey')).public_id}/"
     room = begin("Too much to read")
     document(SURVEY, room.public_id.hex)
     links["files-too-long"] = f"/c/{room.public_id}/"
+
+
+def delete_files(room: Conversation) -> Conversation:
+    """Deletes the document and the picture of its message."""
+    from chat.files.deleting import delete_file
+    from chat.models import Attachment
+
+    sent = Attachment.objects.filter(message__conversation=room, position__in=(0, 3))
+    for each in sent.select_related("file"):
+        delete_file(room.owner, each.file)
+    return room
 
 
 def document(kind: tuple[str, int | None, int], place: str = "sent") -> StoredFile:

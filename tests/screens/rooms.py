@@ -135,6 +135,24 @@ BRANCHES = (
     say("How about *Undine*, or *Kingfisher*?"),
     say("My favorite is **Heron**: it stands still where the water is calm."),
 )
+# Three answers to one message, side by side.
+COMPARED = {
+    "comparison": (
+        say(
+            "The **barge**: it is slow, and carries everything.\n\n",
+            RICH.partition("## In Python")[0],
+        ),
+        say("A *punt*. It fits under the bridge at high water, and two people can lift it."),
+        streams.telling(
+            "Let me think about", end_with=streams.fail("The model ran out of memory.")
+        ),
+    ),
+    "comparison-live": (
+        streams.telling(GUIDE, streams.gate("comparison-live")),
+        streams.telling("A *punt*. It fits under the bridge."),
+        streams.scripted(streams.BEGINNING, streams.gate("comparison-live")),
+    ),
+}
 # They wait at the gate of their name until the site ends; the one called stopped is stopped there.
 LIVE: dict[str, tuple[str, Script]] = {
     "waiting": ("Is the lock open today?", streams.scripted(streams.gate("waiting"))),

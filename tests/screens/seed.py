@@ -7,12 +7,14 @@ a changed product may lack what one of them needs.
 
 import json
 import os
+import struct
 import sys
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from tests.screens import file_seed, tool_seed
+from tests.screens import file_seed, identity_seed, skill_seed, tool_seed
 
 LATE_TITLES = (
     ("River levels of October", 1),
@@ -24,17 +26,19 @@ LATE_TITLES = (
 )
 
 
-def main(fake_url: str, sign_in_url: str) -> None:
+def main(fake_url: str, sign_in_url: str, provider_url: str) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     import django
 
     django.setup()
-    links = {"sign-in": sign_in_url}
+    links = {"sign-in": sign_in_url, "provider": provider_url}
     failed = []
     steps: tuple[Callable[[dict[str, str], str], None], ...] = (
         add_people,
         add_invitations,
         add_tokens,
+        add_sessions,
+        add_picture,
         describe_tools,
         add_servers,
         add_tool_servers,
@@ -49,17 +53,22 @@ def main(fake_url: str, sign_in_url: str) -> None:
         fill_inbox,
         write_prompts,
         set_up_presets,
+        skill_seed.write_skills,
         change_things,
+        identity_seed.protect_accounts,
         tool_seed.call_tools,
         tool_seed.sign_in_at_tool_servers,
         tool_seed.search_the_web,
+        identity_seed.come_from_a_company,
+        identity_seed.forget_a_password,
     )
     for step in steps:
         try:
             step(links, fake_url)
         except Exception as error:  # the screens that need it not go on
             failed.append(f"{step.__name__}: {type(error).__name__}: {error}")
-    print(json.dumps({"links": links, "failed": failed}))
+    sessions = identity_seed.open_sessions()
+    print(json.dumps({"links": links, "failed": failed, "sessions": sessions}))
 
 
 def add_people(links: dict[str, str], fake_url: str) -> None:
@@ -215,13 +224,92 @@ def add_participant_of_guest(room: object, reader: object) -> None:
 
 
 def add_invitations(links: dict[str, str], fake_url: str) -> None:
-    from chat.accounts.actions.people import invite
-    from chat.models import Team, TeamRole, User
+    from django.utils import timezone
+
+    from chat.accounts.actions.invitations import invite, revoke
+    from chat.models import Invitation, Team, TeamRole, User
 
     alice, river = User.objects.get(name="Alice"), Team.objects.get(name="River")
+    long = "bartholomea.vandersteen-oosterhuis@department-of-waterways.example.org"
+    ended, _ = invite(alice, river, role=TeamRole.ADMIN, email=long, days=7)
+    revoke(alice, ended)
+    old, _ = invite(alice, river, role=TeamRole.MEMBER, email="karl@example.org", days=7)
+    Invitation.objects.filter(pk=old.pk).update(expires_at=timezone.now() - timedelta(days=3))
+    sent, _ = invite(alice, river, role=TeamRole.MEMBER, email="lena@example.org", days=7)
+    Invitation.objects.filter(pk=sent.pk).update(sent_at=timezone.now() - timedelta(hours=3))
     _, link = invite(alice, river, role=TeamRole.MEMBER, days=7)
     invite(alice, river, role=TeamRole.VIEWER, email="ines@example.org", days=2)
+    _, shared = invite(alice, river, role=TeamRole.MEMBER, days=14, people=25)
+    for name in ("Georg", "Hana"):
+        used(river, name, shared)
+    links["invitations"] = f"/people/teams/{river.public_id}/invitations/"
+    estuary = Team.objects.get(name="Estuary")
+    links["invitations-empty"] = f"/people/teams/{estuary.public_id}/invitations/"
+    links["invite"] = f"/people/teams/{river.public_id}/invite/"
     links["invitation"] = f"/invite/{link.rstrip('/').rpartition('/')[2]}/"
+
+
+def used(team: object, name: str, link: str) -> None:
+    """As if a member had joined by the link."""
+    from chat.accounts.actions.invitations import find
+    from chat.models import Invitation, InvitationUse, User
+
+    invitation = find(link.rstrip("/").rpartition("/")[2])
+    InvitationUse.objects.create(invitation=invitation, user=User.objects.get(name=name))
+    Invitation.objects.filter(pk=invitation.pk).update(uses=invitation.joined.count())
+
+
+def add_sessions(links: dict[str, str], fake_url: str) -> None:
+    """Other devices of Alice and Bob."""
+    from django.utils import timezone
+
+    from chat.models import User, UserSession
+    from tests.support.processes.seed import sign_in
+
+    devices = (
+        ("Alice", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "127.0.0.1"),
+        ("Alice", "Mozilla/5.0 (iPhone) Version/19.0 Mobile/15E148 Safari/604.1", "2001:db8:1:2:3:4:5:6"),
+        ("Bob", "Mozilla/5.0 (Windows NT 10.0) Chrome/140.0 Safari/537.36 Edg/140.0", "198.51.100.4"),
+    )  # fmt: skip
+    for hours, (name, agent, address) in enumerate(devices, start=2):
+        user = User.objects.get(name=name)
+        UserSession.objects.create(
+            user=user,
+            session_key=sign_in(user),
+            user_agent=agent,
+            address=address,
+            last_used_at=timezone.now() - timedelta(hours=hours),
+        )
+    bob = User.objects.get(name="Bob")
+    links["sign-out"] = f"/people/{bob.public_id}/sign-out/"
+    alice = User.objects.get(name="Alice")
+    links["sign-out-with-tokens"] = f"/people/{alice.public_id}/sign-out/"
+
+
+def add_picture(links: dict[str, str], fake_url: str) -> None:
+    """A picture of Ada, drawn here."""
+    from chat.models import User
+    from chat.profile.actions import set_picture
+
+    side = 256
+    rows = (
+        b"\0" + b"".join(bytes((60 + x // 3, 110 + y // 3, 140)) for x in range(side))
+        for y in range(side)
+    )
+    set_picture(User.objects.get(name="Ada"), png(side, b"".join(rows)))
+
+
+def png(side: int, rows: bytes) -> bytes:
+    """A square of RGB pixels; each row begins with the filter 0."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        )
+
+    head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    parts = (chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
 def add_tokens(links: dict[str, str], fake_url: str) -> None:
@@ -252,7 +340,7 @@ def describe_tools(links: dict[str, str], fake_url: str) -> None:
 
 def add_servers(links: dict[str, str], fake_url: str) -> None:
     """One that scripts answer, one that is off, one that is draining, one whose test will fail."""
-    from chat.models import Upstream
+    from chat.models import ModelGrant, Team, Upstream
 
     models = [{"id": "test/model", "label": "River 7B", "detail": {}, "is_typed": False}]
     Upstream.objects.filter(name="Fake").update(
@@ -267,6 +355,16 @@ def add_servers(links: dict[str, str], fake_url: str) -> None:
     off = Upstream.objects.create(
         name="Old workstation", is_enabled=False, **{**own, "model_list": many}
     )
+    team = Team.objects.get(name="River")
+    grant = ModelGrant.objects.create(
+        upstream=off,
+        team=team,
+        model_names=["river/chat-7b", "river/code-*"],
+        limits={"max_output_tokens": 4000},
+        default_model="river/chat-7b",
+    )
+    links["team-models"] = f"/people/teams/{team.public_id}/models/"
+    links["server-grant"] = f"/settings/servers/{off.public_id}/access/{grant.public_id}/"
     draining = Upstream.objects.create(name="Rack 2", is_draining=True, **own)
     broken = Upstream(
         name="Cloud gateway",

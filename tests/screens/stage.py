@@ -16,9 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from uuid import UUID
 
-from tests.screens.rooms import BRANCHES, LIVE, PAGES_OF_SCENES, SCENES, SCRIPTED
+from aiosmtpd.controller import Controller
+
+from tests.identity import fake_provider
+from tests.identity.fake_provider import FakeProvider
+from tests.screens.rooms import BRANCHES, COMPARED, LIVE, PAGES_OF_SCENES, SCENES, SCRIPTED
 from tests.support import databases
 from tests.support.browser.scenes import SPEED, Scene, SceneSite
+from tests.support.browser.site import free_port
 from tests.support.processes.seeded import seeded_once
 from tests.support.processes.site import ROOT, Site, environment, soon
 from tests.support.upstream.fake import FakeUpstream
@@ -51,15 +56,36 @@ class Made:
         return found
 
 
+# What the sign-in page depends on, changed when a screen needs it. The screens with these come last.
+CHANGES = {
+    "one-provider": ("UPDATE chat_identityprovider SET is_enabled = (slug = 'keycloak')",),
+    "no-passwords": ("INSERT OR REPLACE INTO chat_passwordsetting (id, is_on) VALUES (1, 0)",),
+    "no-provider": ("UPDATE chat_identityprovider SET is_enabled = 0",),
+    "no-providers": tuple(
+        f"DELETE FROM chat_{table}"
+        for table in ("managedmembership", "grouprule", "identity", "identityprovider")
+    ),
+}
+
+
 class Stage:
-    def __init__(self, site: SceneSite, setup_site: Callable[[], str], sign_in_url: str) -> None:
+    def __init__(
+        self,
+        site: SceneSite,
+        setup_site: Callable[[], str],
+        mail_site: Callable[[], str],
+        addresses: Sequence[str],
+    ) -> None:
+        """``addresses`` are those of the programs that the seed tells the site of."""
         self.site = site
-        self._sign_in_url = sign_in_url
+        self._addresses = addresses
         self.failed_steps: list[str] = []
         self._links: dict[str, str] = {}
-        self._setup_site = setup_site
+        self._sites = {"setup": setup_site, "mail": mail_site}
         self._runs = Made(self._begin)
-        self._places = {
+        self._places: dict[str, Made | str] = {
+            # Providers send people back to this name, and browsers allow passkeys only at a name.
+            "local": f"http://localhost:{site.port}",
             "room": Made(lambda name: site.room(UUID(self._runs[name]))),
             "run": Made(lambda name: f"/r/{UUID(self._runs[name])}/"),
             "room_key": Made(lambda name: str(site.run(UUID(self._runs[name]))["conversation_id"])),
@@ -73,7 +99,7 @@ class Stage:
         """Before the site starts: what its people have done so far."""
         self.site.furnish()
         made = subprocess.run(
-            [sys.executable, "-m", "tests.screens.seed", self.site.fake.url, self._sign_in_url],
+            [sys.executable, "-m", "tests.screens.seed", self.site.fake.url, *self._addresses],
             cwd=ROOT,
             env=environment(self.site.folder),
             check=True,
@@ -82,6 +108,7 @@ class Stage:
         seeded = json.loads(made.stdout)
         self._links = seeded["links"]
         self.failed_steps = seeded["failed"]
+        self.site.world.sessions.update(seeded["sessions"])
 
     def test_servers(self) -> None:
         """One connection test that passes and one that fails, by the button's own request."""
@@ -109,6 +136,10 @@ class Stage:
             "branches": self._branch,
             "private": self._keep_private,
             "comments": self._comment,
+            "comparison": lambda: self._compare("comparison"),
+            "comparison-live": lambda: self._compare("comparison-live"),
+            "feedback": self._rate,
+            "left-out": self._leave_out,
         }
         if name in special:
             return str(special[name]())
@@ -201,6 +232,32 @@ class Stage:
         self.site.until_ended(again)
         return again
 
+    def _compare(self, name: str) -> UUID:
+        """Three models side by side: ended in different ways, or still at it."""
+        self.site.fake.script(*COMPARED[name])
+        key = uuid.uuid4()
+        server = self.site.world.upstream
+        with self.site.browser("Bob") as browser:
+            answer = browser.post(
+                "/c/",
+                data={
+                    "text": "Which boat should we buy for the lock?",
+                    "choice": f"{server}:test/model",
+                    "compare": [f"{server}:river-large-2026", f"{server}:river-small"],
+                    "key": str(key),
+                    "team": self.site.world.team,
+                    "visibility": "team",
+                },
+            )
+        assert answer.status_code == 302, answer.text
+        run = self.site._run_of(key)
+        if name == "comparison":
+            live = "SELECT 1 FROM chat_run WHERE status IN ('queued', 'running') AND id >= ?"
+            soon(lambda: not self.site.rows(live, self.site.run(run)["id"]))
+        else:
+            self.site.fake.wait_until(lambda fake: fake.waiting.count(name) >= 2)
+        return run
+
     def _keep_private(self) -> UUID:
         self.site.fake.script(SCRIPTED["short"][1])
         run = self.site.send("A note to myself", visibility="private")
@@ -219,8 +276,39 @@ class Stage:
             ("Bob", "Thanks, that was all."),
         ):
             self.site.post(person, answer, text=text, key=str(uuid.uuid4()))
-        last = self.site.value("SELECT public_id FROM chat_comment ORDER BY id DESC")
+        last = self.site.value("SELECT public_id FROM chat_comment ORDER BY id DESC LIMIT 1")
         self.site.post("Alice", f"/comments/{UUID(last)}/resolve/")
+        return run
+
+    def _rate(self) -> UUID:
+        """Two people who judge an answer differently."""
+        self.site.fake.script(SCRIPTED["short"][1])
+        run = self.site.send("When is high water?")
+        self.site.until_ended(run)
+        answer = f"/m/{self.site.message_of(run)}/feedback/"
+        note = "The table of the harbor office says half an hour earlier."
+        self.site.post("Bob", answer, value="-1", bad="not_correct", note=note)
+        self.site.post("Alice", answer, value="1", good="clear", note="")
+        return run
+
+    def _leave_out(self) -> UUID:
+        """Two messages, of which models are no longer sent the first."""
+        self.site.fake.script(SCRIPTED["short"][1])
+        first = self.site.send("When is low water at the harbor this week?")
+        self.site.until_ended(first)
+        self.site.fake.script(SCRIPTED["short"][1])
+        room = f"/c/{self.site.conversation_of(first)}"
+        form = {
+            "text": "And at the bridge?",
+            "choice": f"{self.site.world.upstream}:test/model",
+            "key": str(uuid.uuid4()),
+            "parent": self.site.message_of(first).hex,
+        }
+        assert self.site.post("Alice", f"{room}/send/", **form).status_code == 302
+        run = UUID(self.site.value("SELECT public_id FROM chat_run ORDER BY id DESC LIMIT 1"))
+        self.site.until_ended(run)
+        start = {"start": self._question_of(run)}
+        assert self.site.post("Bob", f"{room}/context/start/", **start).status_code == 302
         return run
 
     # --- other places -----------------------------------------------------------------------------
@@ -244,8 +332,12 @@ class Stage:
         return str(self.site.value(f"SELECT id FROM {table} {where} ORDER BY id DESC LIMIT 1"))
 
     def _link(self, name: str) -> str:
-        if name == "setup":
-            return self._setup_site()
+        if name in self._sites:
+            return self._sites[name]()
+        if name in CHANGES:
+            for statement in CHANGES[name]:
+                self.site.rows(statement)
+            return ""
         if name in KEPT:
             room, kind, path = KEPT[name]
             conversation = self.site.conversation_of(UUID(self._runs[room]))
@@ -281,12 +373,58 @@ def open_stage() -> Iterator[Stage]:
             stack.callback(fresh.close)
             return setup_link(fresh)
 
+        def open_mail_site() -> str:
+            copy = open_strict_site(folder / "copy", site)
+            stack.callback(copy.close)
+            return copy.url
+
         sign_in = stack.enter_context(oauth_server())
-        stage = Stage(site, open_setup_site, sign_in.mcp)
+        provider = stack.enter_context(company())
+        stage = Stage(site, open_setup_site, open_mail_site, (sign_in.mcp, provider.issuer))
         stage.furnish()
+        shutil.copytree(site.folder, folder / "copy")
         site.start()
         stage.test_servers()
         yield stage
+
+
+@contextlib.contextmanager
+def company() -> Iterator[FakeProvider]:
+    """A provider at which an administrator tries to sign in."""
+    claims = {
+        "sub": "7f3c9a52",
+        "email": "ada@example.org",
+        "email_verified": True,
+        "name": "Ada Lovelace",
+        "groups": ["/river", "/divers", "/staff/engineering/measurement"],
+    }
+    provider = FakeProvider(claims=claims)
+    server = fake_provider.serve(provider)
+    try:
+        yield provider
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class _Mailbox:
+    """Accepts every mail."""
+
+    async def handle_DATA(self, *_: object) -> str:
+        return "250 OK"
+
+
+def open_strict_site(folder: Path, like: SceneSite) -> SceneSite:
+    """A copy that sends mail, and that requires a second factor of administrators."""
+    site = SceneSite(folder, like.world, like.fake)
+    mailbox = Controller(_Mailbox(), hostname="127.0.0.1", port=free_port())
+    mailbox.start()
+    site.start(
+        EMAIL_HOST="127.0.0.1",
+        EMAIL_PORT=str(mailbox.port),
+        SECOND_FACTOR="administrators",
+    )
+    return site
 
 
 def open_empty_site(folder: Path) -> Site:

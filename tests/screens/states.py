@@ -5,13 +5,20 @@ do the same in several ways they are tried in order: the pictures before and aft
 interface are taken by the same code.
 """
 
+import base64
 import contextlib
+import hashlib
+import hmac
 import json
+import time
 from collections.abc import Callable
 from uuid import uuid4
 
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import Locator, Page
+
+from tests.screens.identity_seed import TOTP_SECRET
+from tests.support.browser.seed import PASSWORD
 
 Opener = Callable[[Page], None]
 
@@ -231,6 +238,10 @@ find_in_conversation = in_order(
 )
 open_hit = press(".hit[data-kind=answer] a", then="#turns")
 open_comments = follow("#to-comments", then=PANEL)
+begin_comparison = press("#compare-open", then="#compare-row [role=option]")
+open_feedback = follow("#turns .feedback-line", then="#feedback-list")
+rate_answer = press("#turns [data-thumb][value='-1']", then="#rating .feedback-form")
+open_context = follow("#gauge", then=PANEL)
 open_sharing = follow("#to-people", "#room-head a[href$='/people/']", then="#share[open]")
 open_present_people = press(".presence-people", then=".presence-list")
 open_details_panel = follow("#turns [data-details]", "#turns a[href$='/details/']", then=PANEL)
@@ -255,19 +266,131 @@ unfold_errors = unfold("#turns .answer details, #turns .note details, #turns .no
 open_event = press("#recorder li > details > summary", "main li[id^=e] summary")
 open_inbox_line = press(".inbox-line > summary")
 open_person_actions = press("main tbody .menu > summary")
+
+
+def invite_many(page: Page) -> None:
+    fill("12", "[name=people]")(page)
+    press("main form .button-primary", then="#secret")(page)
+
+
+def invite_by_mail(page: Page) -> None:
+    mark = uuid4().hex[:4]
+    fill(f"mia-{mark}@example.org, noah-{mark}@example.org", "[name=emails]")(page)
+    press("main form .button-primary", then="main li")(page)
+
+
+open_invitation_menu = press("main tbody .menu > summary")
+try_provider = press("form[action*='/trial/'] .button", then="main dl.pairs dd .badge")
+
+
+def invite_two(page: Page) -> None:
+    """Each time two others, because nobody is invited twice."""
+    mark = uuid4().hex[:4]
+    fill(f"ina-{mark}@example.org, jo-{mark}@example.org", "[name=emails]")(page)
+    press("main form .button-primary", then="#link-2")(page)
+
+
 open_invitation_form = follow("main a[href*=invite]", then="main form.form")
 begin_tool_sign_in = press("main form[action*='connect'] .button", then="main a[rel=noreferrer]")
 enter_client_id = press("main form[action$='/client/'] .button", then="main [name=client_id]")
+test_provider = press("form[action*='/test/'] .button", then="#test .step")
 send_form = press("main form.form .button-primary", then="main .field-error")
 open_key_help = follow("[data-keys]", then="dialog[open]")
 
 
+# --- signing in -------------------------------------------------------------------------------
+
+
+def confirm_password(page: Page) -> None:
+    """The page that adds a factor, behind the one that asks for the password the first time."""
+    if page.locator("[name=password]").count():
+        page.locator("[name=password]").fill(PASSWORD)
+        page.get_by_role("button", name="Continue").click()
+    page.locator(".qr, form[data-passkey]").first.wait_for()
+
+
+def confirm_code(page: Page) -> None:
+    """The page that was asked for, behind the one that asks for a code the first time."""
+    asks = page.locator("main [name=code]")
+    if asks.count():
+        asks.fill(app_code(TOTP_SECRET))
+        page.get_by_role("button", name="Continue").click()
+        asks.wait_for(state="detached")
+
+
+def app_code(secret: str) -> str:
+    """What an authenticator app shows now (RFC 6238)."""
+    counter = int(time.time() // 30).to_bytes(8, "big")
+    digest = hmac.digest(base64.b32decode(secret), counter, hashlib.sha1)
+    at = digest[-1] & 15
+    return f"{(int.from_bytes(digest[at : at + 4], 'big') & 0x7FFFFFFF) % 10**6:06}"
+
+
+def sign_in_as(name: str) -> Opener:
+    """The second step of signing in."""
+
+    def open_(page: Page) -> None:
+        # The sign-in of the picture before may be under way.
+        page.context.clear_cookies()
+        page.reload()
+        fill_sign_in(page, f"{name.lower()}@example.org", PASSWORD)
+        # Passwords are hashed slowly.
+        page.locator("main [name=code]").wait_for(timeout=30_000)
+
+    return open_
+
+
+def fill_sign_in(page: Page, email: str, password: str) -> None:
+    page.locator("[name=login]").fill(email)
+    page.locator("[name=password]").fill(password)
+    page.locator("form:has([name=password]) button").last.click()
+
+
 def refuse_sign_in(page: Page) -> None:
-    page.locator("[name=login]").fill("alice@example.org")
-    page.locator("[name=password]").fill("not the password")
-    page.locator(
-        "form:has([name=password]) button[type=submit], form:has([name=password]) button"
-    ).last.click()
+    fill_sign_in(page, "alice@example.org", "not the password")
+    page.locator("main .notice").wait_for(timeout=30_000)
+
+
+def send_wrong_code(page: Page) -> None:
+    page.locator("main [name=code]").fill("000000")
+    page.locator("form:has([name=code]) button").last.click()
+    page.locator("main .field-error:visible").first.wait_for()
+
+
+def send_short_password(page: Page) -> None:
+    for name in ("password1", "password2"):
+        page.locator(f"[name={name}]").fill("short")
+    page.locator("main form button").last.click()
+    page.locator("main .field-error").first.wait_for()
+
+
+def send_reset_form(page: Page) -> None:
+    page.locator("[name=email]").fill("nobody@example.org")
+    page.locator("main form button").last.click()
+    page.wait_for_url("**/reset/done/")
+
+
+def leave_for_provider(page: Page) -> None:
+    """The page goes on by itself, which is refused here."""
+    page.route("**/authorize?*", lambda route: route.fulfill(status=204))
+    page.locator("form[action*='/provider/waterworks/'] button").click()
+    page.locator("main a[rel=noreferrer]").wait_for()
+
+
+make_reset_link = follow("form[action$='/reset-link/'] button", then="#secret")
+send_test_message = press("#test-message .button", then="#notices .notice, #toasts > *")
+
+
+def send_wrong_provider(page: Page) -> None:
+    page.locator("[name=name]").fill("Keycloak")
+    page.locator("[name=issuer]").fill("login.example.org")
+    page.locator("main form .button-primary").click()
+    page.locator("main .field-error").first.wait_for()
+
+
+def send_empty_rule(page: Page) -> None:
+    page.locator("#groups .form-actions button").click()
+    page.locator("#groups .field-error").first.wait_for()
 
 
 def test_new_server(page: Page) -> None:
@@ -334,6 +457,13 @@ def export_everything(page: Page) -> None:
     page.wait_for_selector("#administrator-exports")
 
 
+def fill_context(page: Page) -> None:
+    """More than a small model can read: the note above the composer."""
+    choose_model("Workstation", "small")(page)
+    first_of(page, "#text").fill("How high was the water? " * 2000)
+    page.locator("#context-note .row").wait_for()
+
+
 def type_message(page: Page) -> None:
     """Words in the composer, so that it has the button that sends them."""
     first_of(page, "#text").fill("And what can be eaten?")
@@ -341,6 +471,28 @@ def type_message(page: Page) -> None:
 
 def scroll_to_settings(page: Page) -> None:
     page.locator("select[name=shown]").scroll_into_view_if_needed()
+
+
+open_sent_file = press(".attached .attachment-open", then="#panel .kept-facts")
+_HAND_OVER = """([type, text]) => {
+  const transfer = new DataTransfer();
+  if (text) transfer.setData("text/plain", text);
+  else transfer.items.add(new File(["x"], "dropped.txt", {type: "text/plain"}));
+  const options = {bubbles: true, cancelable: true};
+  document.getElementById("text").dispatchEvent(type === "paste"
+    ? new ClipboardEvent(type, {...options, clipboardData: transfer})
+    : new DragEvent(type, {...options, dataTransfer: transfer}));
+}"""
+
+
+def paste_long_text(page: Page) -> None:
+    page.evaluate(_HAND_OVER, ["paste", "The level rose during the night.\n" * 200])
+    page.wait_for_selector("#attach-pasted:not([hidden])")
+
+
+def drag_file(page: Page) -> None:
+    page.evaluate(_HAND_OVER, ["dragover", ""])
+    page.wait_for_selector("#composer.is-dropping")
 
 
 open_attached_file = press(".attaching [data-open-file]", then="#attached-file[open]")
@@ -394,6 +546,22 @@ def fill_in_prompt(page: Page) -> None:
     find_prompt(page)
     page.get_by_role("option", name="Letter to a visitor").click()
     page.wait_for_selector("#prompt-dialog[open] form")
+
+
+def open_reading(page: Page) -> None:
+    """The reading settings over a conversation."""
+    first_of(page, ".room-menu > summary").click()
+    first_of(page, "a[data-reading]").click()
+    page.get_by_label("Large", exact=True).check()
+    page.wait_for_selector("html[data-reading]")
+
+
+def select_passage(page: Page) -> None:
+    """A passage of an answer, with what can be done with it."""
+    paragraph = page.locator("#turns .item.message p").first
+    paragraph.scroll_into_view_if_needed()
+    paragraph.evaluate("each => document.getSelection().selectAllChildren(each)")
+    page.wait_for_selector("#selection-tools:not([hidden])")
 
 
 def open_models(page: Page) -> None:

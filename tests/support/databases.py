@@ -20,6 +20,7 @@ from typing import Any
 from asgiref.local import Local
 from django.conf import settings
 from django.db import connection, connections
+from django.db.backends.postgresql.base import DatabaseWrapper
 
 from project import databases
 from tests.support.machine import find
@@ -145,20 +146,27 @@ class OtherDatabase:
         configured = databases.configured(url, is_prepared=True, pool_size=POOL_SIZE)
         self._settings = connections.configure_settings({"default": configured})["default"]
         self._connections = Local(connections.thread_critical)
+        self._pools: dict[str, Any] = {}
 
     @contextmanager
     def as_default(self) -> Iterator[None]:
-        before = connections.settings["default"], connections._connections
-        self._switch(self._settings, self._connections)
+        before = (
+            connections.settings["default"],
+            connections._connections,
+            DatabaseWrapper._connection_pools,
+        )
+        self._switch(self._settings, self._connections, self._pools)
         try:
             yield
         finally:
             connections["default"].close()
             self._switch(*before)
 
-    def _switch(self, configured: dict[str, Any], own: Local) -> None:
+    def _switch(self, configured: dict[str, Any], own: Local, pools: dict[str, Any]) -> None:
         settings.DATABASES["default"] = connections.settings["default"] = configured
         connections._connections = own
+        # Django keeps one for each alias, not for each database.
+        DatabaseWrapper._connection_pools = pools
         settings.IS_SQLITE = databases.is_sqlite(configured)
 
     def close(self) -> None:

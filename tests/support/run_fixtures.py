@@ -76,8 +76,8 @@ async def start_runner(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[StartRunner]:
     """Runners with notifiers of their own, so that they find what is queued by polling, which is frequent."""
-    monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 0.02)
-    monkeypatch.setattr("chat.runs.runner.STOP_SECONDS", 0.02)
+    monkeypatch.setattr("chat.runs.runner.POLL_SECONDS", 0.05)
+    monkeypatch.setattr("chat.runs.runner.STOP_SECONDS", 0.05)
     monkeypatch.setattr("chat.runs.runner.STRAYS_SECONDS", 0.02)
     started: list[Runner] = []
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
-from collections.abc import Sequence
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -38,9 +39,22 @@ def sample(cases: Sequence[Case], most: int) -> Sequence[Case]:
     return [cases[round(number * step)] for number in range(most)]
 
 
+def one_of_each(outcomes: Mapping[Case, object], *, by: str) -> Sequence[Case]:
+    """One case for each outcome; all of them in an exhaustive run. ``by``, the name of a row, chooses among
+    cases with the same outcome, so that a table of many rows tries all of them, and a new row changes
+    nothing for the others."""
+    if EXHAUSTIVE:
+        return list(outcomes)
+    alike: defaultdict[object, list[Case]] = defaultdict(list)
+    for case, outcome in outcomes.items():
+        alike[outcome].append(case)
+    number = zlib.crc32(by.encode())
+    return [cases[number % len(cases)] for cases in alike.values()]
+
+
 def examples(count: int) -> hypothesis.settings:
-    """For ``@given``: so many in an exhaustive run, and a quarter of them in another one."""
-    return hypothesis.settings(max_examples=count if EXHAUSTIVE else max(10, count // 4))
+    """For ``@given``: so many in an exhaustive run, and an eighth of them in another one."""
+    return hypothesis.settings(max_examples=count if EXHAUSTIVE else max(10, count // 8))
 
 
 def leave_out_slow(config: pytest.Config, items: list[pytest.Item]) -> None:

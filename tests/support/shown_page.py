@@ -19,11 +19,12 @@ from chat.models import Conversation, User
 from tests.support.rooms import HTMX, url_of
 
 PARTS = ("room-head", "earlier", "turns", "strip", "queue", "composer-slot")
-# Values of one rendering, what live frames bring, and what only an action of this page has brought.
+# Values of one rendering, what live frames bring, what only an action of this page has brought, and the models that its
+# reader has used, which each new page reads.
 OWN_VALUES = ("csrfmiddlewaretoken", "key")
 OWN_ATTRIBUTES = (
     *("data-seq", "data-check", "data-live", "aria-busy", "data-worded", "data-sent", "data-state"),
-    *("data-elapsed-ms", "data-fresh", "autofocus", "tabindex"),
+    *("data-elapsed-ms", "data-fresh", "data-recent", "autofocus", "tabindex"),
 )
 
 
@@ -31,7 +32,8 @@ def has_class(name: str) -> str:
     return f"contains(concat(' ', normalize-space(@class), ' '), ' {name} ')"
 
 
-ANSWERS = f"./*[{has_class('runs')}]/*[{has_class('answer')}]"
+OF_TURN = f"./*[{has_class('runs')}]/*[{has_class('answer')}]"
+ANSWERS = f"{OF_TURN} | .//*[{has_class('column')}]/*[{has_class('runs')}]/*[{has_class('answer')}]"
 LIVE = " or ".join(map(has_class, ("answer", "phase", "place")))
 OF_ACTIONS = "contains(@id, '-note')"
 
@@ -91,6 +93,7 @@ class ShownPage:
             "head": self._mark("//*[@id='room-head']//*[@data-mark]"),
             "writes": self.writes,
             "is_behind": bool(turns.find_class("newer")),
+            "compares": bool(shown) and "compared-turn" in shown[-1].get("class"),
         }
 
     def _mark(self, path: str) -> str:

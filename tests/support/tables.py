@@ -30,14 +30,20 @@ def empty_filled_tables() -> None:
 
 
 def _filled(cursor: CursorWrapper) -> list[str]:
-    tables = [
-        connection.ops.quote_name(name)
-        for name in connection.introspection.table_names(cursor)
-        if name not in KEPT and not name.startswith(FULL_TEXT_INDEX)
-    ]
+    if connection.vendor not in _tables:
+        _tables[connection.vendor] = [
+            connection.ops.quote_name(name)
+            for name in connection.introspection.table_names(cursor)
+            if name not in KEPT and not name.startswith(FULL_TEXT_INDEX)
+        ]
     cursor.execute(
         " UNION ALL ".join(
-            f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM {table})" for table in tables
+            f"SELECT '{table}' WHERE EXISTS (SELECT 1 FROM {table})"
+            for table in _tables[connection.vendor]
         )
     )
     return [table for (table,) in cursor.fetchall()]
+
+
+# By the kind of database: looking for them takes PostgreSQL longer than asking all of them.
+_tables: dict[str, list[str]] = {}

@@ -33,7 +33,7 @@ from tests.runs.helpers import retry, send_below
 from tests.support.rooms import end_run
 from tests.titles.conftest import Choose, MakeAnswer, complete, request_of, result_with
 
-pytestmark = [pytest.mark.databases, pytest.mark.usefixtures("transactional_db")]
+pytestmark = [pytest.mark.databases(slow=True), pytest.mark.usefixtures("transactional_db")]
 
 
 @pytest.fixture
@@ -167,6 +167,7 @@ def test_conversation_is_sent_where_it_may_be(
 # --- behind every answer ------------------------------------------------------------------------
 
 
+@pytest.mark.databases
 def test_request_waits_behind_answers(
     choose: Choose, answered: MakeAnswer, upstream: Upstream
 ) -> None:
@@ -187,6 +188,7 @@ def test_request_waits_behind_answers(
     assert len(claim_due(2)) == 1
 
 
+@pytest.mark.databases
 def test_running_request_takes_a_place_of_its_server(
     choose: Choose, answered: MakeAnswer, upstream: Upstream
 ) -> None:
@@ -205,6 +207,7 @@ def test_running_request_takes_a_place_of_its_server(
     assert request_of(second).status == TitleStatus.QUEUED
 
 
+@pytest.mark.databases
 def test_one_runner_claims_it(choose: Choose, answered: MakeAnswer) -> None:
     choose()
     answered()
@@ -223,6 +226,7 @@ def test_one_runner_claims_it(choose: Choose, answered: MakeAnswer) -> None:
     assert sum(counts) == 1
 
 
+@pytest.mark.databases
 def test_lost_request_is_never_sent_retry(choose: Choose, answered: MakeAnswer) -> None:
     choose()
     run = answered()
@@ -244,6 +248,7 @@ def test_lost_request_is_never_sent_retry(choose: Choose, answered: MakeAnswer) 
 # --- the title ----------------------------------------------------------------------------------
 
 
+@pytest.mark.databases
 def test_title_replaces_the_automatic_one_quietly(choose: Choose, answered: MakeAnswer) -> None:
     choose()
     run = answered()

@@ -27,7 +27,7 @@ from tests.support.upstream.script import (
 )
 from tests.titles.conftest import Choose, request_of
 
-pytestmark = pytest.mark.databases
+pytestmark = pytest.mark.databases(slow=True)
 
 ANSWER = stream(TEXT)
 SPOKEN = stream(
@@ -56,6 +56,7 @@ def title_after(request: TitleRequest) -> str:
     return Conversation.objects.values_list("title", flat=True).get(runs=request.run_id)
 
 
+@pytest.mark.databases
 async def test_model_writes_the_title(titled: Titled, fake: FakeUpstream) -> None:
     request = await titled(ANSWER, SPOKEN)
 

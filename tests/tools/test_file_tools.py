@@ -7,11 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from django.test import Client
 
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.actions.messages import ModelChoice
 from chat.documents import file_tools
 from chat.documents.file_tools import AttachedDocument, Refused, answer, definitions
+from chat.forks.actions import fork
 from chat.models import (
     CallStatus,
     Conversation,
@@ -19,6 +21,8 @@ from chat.models import (
     Message,
     Question,
     Run,
+    Team,
+    ToolCall,
     Upstream,
     User,
     Visibility,
@@ -26,9 +30,11 @@ from chat.models import (
 from chat.tools import endings
 from chat.tools.files import _answer, attached_documents
 from chat.tools.kinds import CallFailed
+from tests.imports.test_tributary import exported, restored
 from tests.runs.helpers import text_of, threads, until, until_ended
 from tests.runs.waiting import call, calling, ended, result_of, saying, wire_call
 from tests.support.documents import attach_document, attach_file, refuse, unread
+from tests.support.rooms import get_page, url_of
 from tests.support.run_fixtures import Execute, StartRunner
 from tests.support.upstream.fake import FakeUpstream
 from tests.tools.calling import call_of, calls_of, claim, follow_up_of, given_to
@@ -77,7 +83,7 @@ def test_files_are_listed(run: Run) -> None:
 
     assert answer("list_files", {}, files_of(run)).split("\n") == [
         "1. long.pdf: 3 pages, about 20 tokens",
-        "2. notes.txt: about 1 tokens",
+        "2. notes.txt: about 1 token",
         "3. part.pdf: 3 pages, about 20 tokens, of which 2-3 are attached",
         "4. locked.pdf: its text is not available",
         "5. new.pdf: not read yet",
@@ -158,6 +164,26 @@ def test_lines_are_found(run: Run, subtests: pytest.Subtests) -> None:
             found = answer("search_file", {"file": "long.pdf", **arguments}, files_of(run))
 
             assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("uber", ["Line 1: Über die Flüße"]),
+        ("FLUSSE", ["Line 1: Über die Flüße"]),
+        ("cafe\u0301", ["Line 2: café"]),
+        ("отчет", ["Line 3: ОТЧЁТ"]),
+        ("京都", ["Line 4: 東京都"]),
+        ("x" * 500, ["No line has any of these words."]),
+    ],
+)
+def test_search_ignores_case_and_accents(run: Run, query: str, found: list[str]) -> None:
+    text = "Über die Flüße\ncafé\nОТЧЁТ\n東京都"
+    attach_document(run.message.parent, "a.txt", [text], body=b"a", media_type="text/plain")
+
+    answered = answer("search_file", {"file": "a.txt", "query": query}, files_of(run))
+
+    assert answered.split("\n") == found
 
 
 def test_search_is_bounded_and_says_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,6 +289,35 @@ def test_call_runs_without_anybody_and_the_answer_goes_on(run: Run) -> None:
     follow_up = follow_up_of(run)
     assert follow_up is not None
     assert [tool["name"] for tool in follow_up.tools] == ["list_files", "search_file", "read_file"]
+
+
+@pytest.mark.parametrize("way", ["fork", "import"])
+def test_open_call_of_a_copy_waits_until_somebody_wants_it(
+    run: Run, way: str, alice: User, team: Team, as_alice: Client
+) -> None:
+    run = called(run, file="long.pdf", pages="3")
+    document = exported(alice, run.conversation)
+    if way == "fork":
+        copy = fork(alice, run.conversation, idempotency_key=uuid.uuid4())
+    else:
+        copy = restored(alice, team, document)
+    copied = Run.objects.get(conversation=copy)
+
+    ToolCall.objects.filter(question__run=run).update(status=CallStatus.DONE)
+    # A copy begins no request that nobody has asked for.
+    assert call_of(copied).status == CallStatus.APPROVAL
+    assert Question.objects.get(run=copied).status == "open"
+    page = get_page(as_alice, url_of("conversation", copy))
+    (form,) = page.xpath("//form[contains(@action, '/approve/')]")
+    assert as_alice.post(form.get("action")).status_code in (200, 302)
+    assert call_of(copied).status == CallStatus.QUEUED
+    carried_out(copied)
+
+    assert call_of(copied).status == CallStatus.DONE
+    output = Question.objects.get(run=copied).answer["output"]
+    assert "[Page 3]\nGamma." in output
+    # An import has no server that could go on.
+    assert way == "import" or output in given_to(copied)
 
 
 def test_call_for_another_conversation_s_file_tells_the_model_so(run: Run) -> None:

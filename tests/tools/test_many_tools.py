@@ -69,7 +69,7 @@ def wrapped(call_id: str, name: str, **arguments: object) -> canonical.ToolCallI
 @pytest.fixture(autouse=True)
 def _two_definitions(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.TOOLS_IN_REQUEST = 2
-    monkeypatch.setitem(runners._periodic_tasks, "tool_calls", replace(RUN_CALLS, seconds=0.02))
+    monkeypatch.setitem(runners._periodic_tasks, "tool_calls", replace(RUN_CALLS, seconds=0.05))
 
 
 # --- what the model gets ----------------------------------------------------------------------------

@@ -38,7 +38,7 @@ PATH = "/tool"
 
 @pytest.fixture(autouse=True)
 def _frequent_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(runners._periodic_tasks, "tool_calls", replace(RUN_CALLS, seconds=0.02))
+    monkeypatch.setitem(runners._periodic_tasks, "tool_calls", replace(RUN_CALLS, seconds=0.05))
 
 
 @pytest.fixture

@@ -24,12 +24,14 @@ LEFT_OUT = (
     "chat/upstreams/probe_requests.py",
     "chat/runs/offered_tools.py",
     "chat/documents/file_tools.py",
+    "chat/skills/functions.py",
     "chat/tools/tool_search.py",
     "chat/tools/web/definitions.py",
     "chat/tools/web/results.py",
     # Prompts by whose words the demo servers choose a scene.
     "chat/conversations/starters.py",
     # HTTP, a configuration for Apache, a JSON schema, a text of httpx.
+    "chat/identity/asking.py",
     "chat/health/runner_probe.py",
     "chat/health/views.py",
     "chat/tools/forms.py",

@@ -1,4 +1,5 @@
-"""Certificates, policies and clients for the transport tests; each runs on both transports."""
+"""Certificates, policies and clients for the transport tests. Each runs on the product's transport, and in
+``make test-all`` on the reference, too, which shows that the tests expect what httpx does."""
 
 import asyncio
 import ssl
@@ -60,7 +61,7 @@ def lookup_in(table: dict[str, list[str]]) -> Lookup:
 LOOPBACK_NAMES = {"localhost": ["127.0.0.1"], "server.test": ["127.0.0.1"]}
 
 
-@pytest.fixture(params=["wire", "stock"])
+@pytest.fixture(params=["wire", pytest.param("stock", marks=pytest.mark.slow)])
 def transport(request: pytest.FixtureRequest) -> str:
     return request.param
 

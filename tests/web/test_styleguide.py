@@ -15,8 +15,11 @@ from tests.look.sheets import STATIC, rules_of
 TEMPLATES = settings.BASE_DIR / "templates" / "components"
 CLASS = re.compile(r"\.([a-z][\w-]*)")
 NOT_SHOWN: Mapping[str, set[str]] = {
-    # The script of a combobox makes them.
-    "combobox.css": {"combobox-heading", "combobox-hint", "is-active"},
+    # The scripts of a combobox and of favorites make them.
+    "combobox.css": {
+        *("combobox-heading", "combobox-hint", "is-active"),
+        *("combobox-star", "combobox-tip", "is-favorite"),
+    },
     # Features whose summaries are no folds, and whose figures are aligned.
     "fold.css": {"ask-refuse", "words-fold"},
     "text.css": {"figures"},

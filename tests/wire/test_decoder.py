@@ -230,6 +230,25 @@ def test_event_may_repeat_what_came_before(subtests: pytest.Subtests) -> None:
                 decoder.feed(b"data: " + b"x" * 10_000)
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_repetition_has_exactly_twice_the_room_of_what_came_before(line_end: str) -> None:
+    block = f"data: word{line_end}{line_end}".encode()
+    limit_bytes = 100 + 2 * 10 * len(block)
+
+    def event(size_bytes: int) -> bytes:
+        return b"data: ".ljust(size_bytes - 2 * len(line_end), b"x") + 2 * line_end.encode()
+
+    def fed() -> Decoder:
+        decoder = Decoder(max_event_bytes=100, may_repeat=True)
+        decoder.feed(block)
+        decoder.feed(block * 9)
+        return decoder
+
+    assert len(fed().feed(event(limit_bytes))) == 1
+    with pytest.raises(EventTooLarge):
+        fed().feed(event(limit_bytes + 1))
+
+
 def test_event_at_the_limit_is_accepted() -> None:
     data = b"data: " + b"x" * 92 + b"\n\n"
     assert len(data) == 100

@@ -1,4 +1,4 @@
-"""Memberships: roles, invitations, reset links, deactivation.
+"""Memberships and accounts: roles, reset links, deactivation.
 
 The caller has fetched every object through ``chat.access``. Rules that depend on both people, the
 one who acts and the one acted upon, are checked here: nobody gives or takes more than they have.
@@ -6,18 +6,12 @@ one who acts and the one acted upon, are checked here: nobody gives or takes mor
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-from datetime import timedelta
 from functools import partial
 
 from django.conf import settings
-from django.contrib.sessions.models import Session
 from django.core.exceptions import PermissionDenied
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import QuerySet
-from django.urls import reverse
-from django.utils import timezone
 from django.utils.translation import gettext, gettext_lazy
 
 from chat import access
@@ -29,16 +23,19 @@ from chat.models import (
     AuditEvent,
     GroupMember,
     InstructionsUse,
-    Invitation,
     Membership,
     Participant,
     PersonalInstructions,
     ProjectMember,
+    ReadingDensity,
+    ReadingSize,
+    ReadingWidth,
     Team,
     TeamRole,
     ToolAccount,
     User,
 )
+from chat.sessions.actions import end_sessions
 from chat.tools.sign_in.ending import end_accounts
 
 _BELOW_OWNERS = (TeamRole.ADMIN, TeamRole.MEMBER, TeamRole.VIEWER, TeamRole.GUEST)
@@ -50,7 +47,6 @@ GRANTS: dict[str, tuple[TeamRole, ...]] = {
     TeamRole.VIEWER: (),
     TeamRole.GUEST: (),
 }
-INVITATION_DAYS_LIMIT = 30
 
 LAST_OWNER = gettext_lazy("A team needs at least one owner. Make someone else an owner first.")
 NOT_YOURS_TO_GIVE = gettext_lazy("Only a team owner can add, change or remove owners.")
@@ -63,7 +59,7 @@ def grantable_roles(user: User, team: Team) -> tuple[TeamRole, ...]:
     return GRANTS[membership.role] if membership else ()
 
 
-def _check_grant(user: User, team: Team, *roles: str) -> None:
+def check_grant(user: User, team: Team, *roles: str) -> None:
     if not set(roles) <= set(grantable_roles(user, team)):
         raise PermissionDenied(str(NOT_YOURS_TO_GIVE))
 
@@ -89,7 +85,8 @@ def change_role(user: User, membership: Membership, role: str) -> None:
         before = _role_now(membership)
         if before == role:
             return
-        _check_grant(user, team, before, role)
+        check_grant(user, team, before, role)
+        _refuse_managed(membership)
         _keep_an_owner(team, without=membership)
         Membership.objects.filter(pk=membership.pk).update(role=role)
         AuditEvent.objects.record(
@@ -109,7 +106,8 @@ def remove_member(user: User, membership: Membership) -> None:
     with transaction.atomic():
         role = _role_now(membership)
         if membership.user_id != user.pk:
-            _check_grant(user, team, role)
+            check_grant(user, team, role)
+        _refuse_managed(membership)
         _keep_an_owner(team, without=membership)
         end_membership(membership)
         AuditEvent.objects.record(
@@ -118,6 +116,17 @@ def remove_member(user: User, membership: Membership) -> None:
         # Waiting runs of this person are ended when a runner claims them, because it checks the
         # membership first.
         publish_after_commit(QUEUED)
+
+
+def _refuse_managed(membership: Membership) -> None:
+    """Raises ``ActionRefused`` if a provider decides: it would change the membership back at the next sign-in."""
+    if provider := access.manager_of(membership):
+        raise ActionRefused(managed_text(provider))
+
+
+def managed_text(provider: str) -> str:
+    text = gettext("%(provider)s manages this membership. Change the groups there instead.")
+    return text % {"provider": provider}
 
 
 def end_membership(membership: Membership) -> None:
@@ -149,131 +158,6 @@ def _keep_an_owner(team: Team, *, without: Membership) -> None:
         raise ActionRefused(str(LAST_OWNER))
 
 
-# --- invitations ------------------------------------------------------------------------
-
-
-def _hash(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def invite(
-    user: User, team: Team, *, role: str, email: str = "", days: int
-) -> tuple[Invitation, str]:
-    """Creates an invitation and its link. The link is shown once, because only its hash is
-    stored."""
-    _check_grant(user, team, role)
-    token = secrets.token_urlsafe(32)
-    with transaction.atomic():
-        invitation = Invitation.objects.create(
-            team=team,
-            role=role,
-            email=email.lower(),
-            token_hash=_hash(token),
-            invited_by=user,
-            expires_at=timezone.now() + timedelta(days=min(days, INVITATION_DAYS_LIMIT)),
-        )
-        AuditEvent.objects.record(
-            user, "invitation.created", target=team.name, role=role, email=invitation.email
-        )
-    return invitation, f"{settings.SITE_URL}{reverse('invitation', kwargs={'token': token})}"
-
-
-def revoke_invitation(user: User, invitation: Invitation) -> None:
-    with transaction.atomic():
-        revoked = Invitation.objects.filter(
-            pk=invitation.pk, used_at__isnull=True, revoked_at__isnull=True
-        ).update(revoked_at=timezone.now())
-        if not revoked:
-            raise ActionRefused(gettext("This invitation was already used or revoked."))
-        AuditEvent.objects.record(
-            user,
-            "invitation.revoked",
-            target=invitation.team.name,
-            role=invitation.role,
-            email=invitation.email,
-        )
-
-
-def find_invitation(token: str) -> Invitation | None:
-    """An invitation that can be used now. Unknown, used, expired, revoked and invalid ones look the
-    same."""
-    invitation = (
-        Invitation.objects.select_related("team", "invited_by")
-        .filter(token_hash=_hash(token))
-        .first()
-    )
-    return invitation if invitation and _is_good(invitation) else None
-
-
-def _is_good(invitation: Invitation) -> bool:
-    """Returns whether it is open, and the person who invited could still do so: active, and with the right
-    to give this role."""
-    inviter = invitation.invited_by
-    return (
-        invitation.is_open
-        and inviter.is_active
-        and invitation.role in grantable_roles(inviter, invitation.team)
-    )
-
-
-def join_as_new_person(invitation: Invitation, *, name: str, email: str, password: str) -> User:
-    """Creates the account and the membership. If two people use one link, one of them succeeds.
-    Raises ``ActionRefused`` if the link was used meanwhile, or the address has an account."""
-    user = User(name=name, email=(invitation.email or email).lower())
-    # Hashing takes a while, so it happens outside of the transaction, which blocks other writers.
-    user.set_password(password)
-    with transaction.atomic():
-        _save_new(user)
-        _use(invitation, user)
-    return user
-
-
-def _save_new(user: User) -> None:
-    try:
-        with transaction.atomic():
-            user.save()
-    except IntegrityError:
-        raise ActionRefused(
-            gettext(
-                "An account with this address already exists. Sign in, then open the link again."
-            )
-        ) from None
-
-
-def join(invitation: Invitation, user: User) -> None:
-    """Adds a signed-in user to the team. Raises ``ActionRefused``."""
-    if invitation.email and invitation.email != user.email.lower():
-        raise ActionRefused(gettext("This invitation is for another email address."))
-    if access.membership_of(user, invitation.team_id):
-        raise ActionRefused(
-            gettext("You’re already a member of %(team)s.") % {"team": invitation.team.name}
-        )
-    with transaction.atomic():
-        _use(invitation, user)
-
-
-def _use(invitation: Invitation, user: User) -> None:
-    """Marks the link as used, or refuses. Runs inside the caller's transaction, which a refusal
-    undoes."""
-    fresh = Invitation.objects.select_related("team", "invited_by").filter(pk=invitation.pk).first()
-    used = Invitation.objects.filter(
-        pk=invitation.pk,
-        used_at__isnull=True,
-        revoked_at__isnull=True,
-        expires_at__gt=timezone.now(),
-    ).update(used_at=timezone.now(), used_by=user)
-    if not used or fresh is None or not _is_good(fresh):
-        raise ActionRefused(gettext("This link no longer works. Ask for a new one."))
-    _, is_new = Membership.objects.get_or_create(
-        team=fresh.team, user=user, defaults={"role": fresh.role}
-    )
-    if not is_new:
-        raise ActionRefused(gettext("You’re already a member of this team."))
-    AuditEvent.objects.record(
-        user, "invitation.used", subject=user, target=fresh.team.name, role=fresh.role
-    )
-
-
 # --- accounts ------------------------------------------------------------------------------
 
 
@@ -285,7 +169,7 @@ def resettable_people(actor: User) -> QuerySet[User]:
     links, owners of a team: members who belong to nothing but teams of this owner, and own nothing
     themselves.
     """
-    people = User.objects.filter(is_active=True).exclude(pk=actor.pk)
+    people = access.people_with_passwords().filter(is_active=True).exclude(pk=actor.pk)
     if actor.is_staff:
         return people if actor.is_superuser else people.filter(is_superuser=False)
     if settings.EMAIL_HOST:
@@ -340,20 +224,6 @@ def set_active(actor: User, user: User, *, is_active: bool) -> None:
             transaction.on_commit(partial(end_sessions, user))
 
 
-def end_sessions(user: User, *, keep: str | None = None) -> int:
-    """Signs a user out everywhere, except in the session ``keep``. Returns how many sessions ended.
-
-    Sessions have no column for their user, so all valid ones are read.
-    """
-    mine = [
-        session.session_key
-        for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator()
-        if session.session_key != keep
-        and session.get_decoded().get("_auth_user_id") == str(user.pk)
-    ]
-    return Session.objects.filter(session_key__in=mine).delete()[0]
-
-
 def rename_person(user: User, name: str) -> None:
     with transaction.atomic():
         User.objects.filter(pk=user.pk).update(name=name)
@@ -372,6 +242,28 @@ def choose_announcements(user: User, announcements: Announcements) -> None:
     User.objects.filter(pk=user.pk).update(announcements=announcements)
 
 
+def choose_reading(
+    user: User,
+    *,
+    width: ReadingWidth,
+    size: ReadingSize,
+    density: ReadingDensity,
+    wraps_code: bool,
+) -> None:
+    User.objects.filter(pk=user.pk).update(
+        reading_width=width, reading_size=size, reading_density=density, wraps_code=wraps_code
+    )
+
+
+def choose_code_wrap(user: User, *, wraps_code: bool) -> None:
+    User.objects.filter(pk=user.pk).update(wraps_code=wraps_code)
+
+
+def choose_time_zone(user: User, time_zone: str) -> None:
+    """The zone in which times are written for the person; "" for that of the browser."""
+    User.objects.filter(pk=user.pk).update(time_zone=time_zone)
+
+
 def save_instructions(user: User, text: str, use: InstructionsUse) -> None:
     """The person's instructions for models, from the next request on. An empty text deletes them."""
     if text:
@@ -380,9 +272,3 @@ def save_instructions(user: User, text: str, use: InstructionsUse) -> None:
         )
     else:
         PersonalInstructions.objects.filter(user=user).delete()
-
-
-def sign_out_elsewhere(user: User, *, keep: str) -> int:
-    ended = end_sessions(user, keep=keep)
-    AuditEvent.objects.record(user, "user.signed_out_elsewhere", subject=user, ended=ended)
-    return ended

@@ -13,6 +13,7 @@ from django.contrib import messages
 from django.contrib.auth import login
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
@@ -23,10 +24,13 @@ from chat.accounts.actions import people as actions
 from chat.accounts.actions import setup as setup_actions
 from chat.accounts.forms import (
     AnnouncementsForm,
+    CodeWrapForm,
     InstructionsForm,
     InvisibleForm,
     ProfileForm,
+    ReadingForm,
     SetupForm,
+    TimeZoneForm,
 )
 from chat.core.errors import ActionRefused
 from chat.models import User
@@ -75,7 +79,9 @@ def _settings_page(request: HttpRequest, **changed: forms.Form) -> HttpResponse:
     status = 422 if any(form.is_bound for form in changed.values()) else 200
     context = {
         "form": ProfileForm(initial={"name": request.user.name}),
+        "time_zone": TimeZoneForm.of(request.user),
         "instructions": InstructionsForm.of(request.user),
+        "reading": ReadingForm.of(request.user),
         "announcements": AnnouncementsForm.of(request.user),
         "invisible": InvisibleForm.of(request.user),
         **changed,
@@ -83,49 +89,58 @@ def _settings_page(request: HttpRequest, **changed: forms.Form) -> HttpResponse:
     return render(request, "accounts/settings.html", context, status=status)
 
 
+def _stores(
+    name: str, form_class: type[forms.Form], store: Callable[..., None]
+) -> Callable[[HttpRequest], HttpResponse]:
+    """Declares the view of one form of the page. ``store(user, **values)`` gets its values."""
+
+    @login_required
+    @require_POST
+    def view(request: HttpRequest) -> HttpResponse:
+        form = form_class(request.POST)
+        if not form.is_valid():
+            return _settings_page(request, **{name: form})
+        store(request.user, **form.cleaned_data)
+        messages.success(request, gettext("Saved"))
+        return redirect("settings")
+
+    return view
+
+
+time_zone = _stores("time_zone", TimeZoneForm, actions.choose_time_zone)
+instructions = _stores("instructions", InstructionsForm, actions.save_instructions)
+announcements = _stores("announcements", AnnouncementsForm, actions.choose_announcements)
+invisible = _stores("invisible", InvisibleForm, actions.choose_invisible)
+
+
 @login_required
-@require_POST
-def instructions(request: HttpRequest) -> HttpResponse:
-    form = InstructionsForm(request.POST)
+@require_http_methods(["GET", "POST"])
+def reading(request: HttpRequest) -> HttpResponse:
+    """Stores how the person reads conversations. A script of a conversation fetches the form as a dialog, and posts
+    each change of it."""
+    if request.method == "GET":
+        if not request.htmx:
+            return redirect(f"{reverse('settings')}#reading")
+        form = ReadingForm.of(request.user)
+        return render(request, "accounts/_reading_dialog.html", {"reading": form})
+    form = ReadingForm(request.POST)
     if not form.is_valid():
-        return _settings_page(request, instructions=form)
-    actions.save_instructions(request.user, form.cleaned_data["text"], form.cleaned_data["use"])
+        return _settings_page(request, reading=form)
+    actions.choose_reading(request.user, **form.cleaned_data)
+    if request.htmx:
+        return HttpResponse(status=204)
     messages.success(request, gettext("Saved"))
-    return redirect("settings")
+    return redirect(f"{reverse('settings')}#reading")
 
 
 @login_required
 @require_POST
-def announcements(request: HttpRequest) -> HttpResponse:
-    form = AnnouncementsForm(request.POST)
-    if not form.is_valid():
-        return _settings_page(request, announcements=form)
-    actions.choose_announcements(request.user, form.cleaned_data["announcements"])
-    messages.success(request, gettext("Saved"))
-    return redirect("settings")
-
-
-@login_required
-@require_POST
-def invisible(request: HttpRequest) -> HttpResponse:
-    form = InvisibleForm(request.POST)
+def code_wrap(request: HttpRequest) -> HttpResponse:
+    """Stores whether long lines of code wrap, which a button at each block of code decides as well."""
+    form = CodeWrapForm(request.POST)
     form.is_valid()
-    actions.choose_invisible(request.user, is_invisible=form.cleaned_data["is_invisible"])
-    messages.success(request, gettext("Saved"))
-    return redirect("settings")
-
-
-@login_required
-@require_POST
-def sessions_end(request: HttpRequest) -> HttpResponse:
-    ended = actions.sign_out_elsewhere(request.user, keep=request.session.session_key)
-    messages.success(
-        request,
-        gettext("Signed out everywhere else")
-        if ended
-        else gettext("You weren’t signed in anywhere else."),
-    )
-    return redirect("settings")
+    actions.choose_code_wrap(request.user, **form.cleaned_data)
+    return HttpResponse(status=204)
 
 
 @never_cache

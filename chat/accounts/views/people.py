@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -17,9 +18,11 @@ from chat import access
 from chat.accounts.actions import people as actions
 from chat.accounts.adapter import reset_links_last
 from chat.accounts.forms import RoleForm
+from chat.accounts.two_step import actions as factors
 from chat.accounts.views.account import without_referrer
 from chat.core.errors import InvalidForm
 from chat.models import Invitation, Membership, Team, TeamRole, User
+from chat.web.confirmation import confirmed_recently
 from chat.web.decorators import (
     administrators_only,
     login_required,
@@ -39,6 +42,8 @@ class TeamOf:
     # The roles that the reader may give this person.
     roles: tuple[TeamRole, ...]
     may_remove: bool
+    # The provider that decides about the membership; empty: people do.
+    managed_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ def people(request: HttpRequest) -> HttpResponse:
         "team": chosen[0] if chosen else None,
         "rows": _rows(user, shown),
         "invitations": _open_invitations([team for team in shown if team in managed]),
+        "sends_mail": bool(settings.EMAIL_HOST),
         "invites_to": next((team for team in shown if team in managed), None),
     }
     return render(request, "accounts/people.html", context)
@@ -75,17 +81,21 @@ def people(request: HttpRequest) -> HttpResponse:
 def _rows(user: User, teams: list[Team]) -> list[PersonRow]:
     resettable = set(actions.resettable_people(user).values_list("pk", flat=True))
     found: dict[User, list[TeamOf]] = defaultdict(list)
+    shown = [membership for team in teams for membership in team.memberships.all()]
+    managers = access.managers_of_memberships(shown)
     for team in teams:
         roles = actions.grantable_roles(user, team)
         for membership in team.memberships.all():
             person = membership.user
-            may_change = membership.role in roles
+            managed_by = managers.get(membership.pk, "")
+            may_change = membership.role in roles and not managed_by
             found[person].append(
                 TeamOf(
                     team=team,
                     membership=membership,
                     roles=roles if may_change else (),
-                    may_remove=may_change or person == user,
+                    may_remove=not managed_by and (may_change or person == user),
+                    managed_by=managed_by,
                 )
             )
     rows = [
@@ -119,6 +129,7 @@ def _own_or_managed_member(user: User, team_id: UUID, person_id: UUID) -> Member
     return membership
 
 
+@confirmed_recently()
 @post_action(_managed_member, refuse)
 def member_role(request: HttpRequest, membership: Membership) -> HttpResponse:
     form = RoleForm(request.POST)
@@ -132,6 +143,11 @@ def member_role(request: HttpRequest, membership: Membership) -> HttpResponse:
     return redirect("people")
 
 
+def _is_of_somebody_else(request: HttpRequest, team_id: UUID, person_id: UUID) -> bool:
+    return person_id != request.user.public_id
+
+
+@confirmed_recently(only_if=_is_of_somebody_else)
 @post_action(_own_or_managed_member, refuse)
 def member_remove(request: HttpRequest, membership: Membership) -> HttpResponse:
     actions.remove_member(request.user, membership)
@@ -152,6 +168,9 @@ class AccountRow:
     last_active: datetime | None
     may_switch: bool
     may_reset: bool
+    # The provider that the person signs in at; empty: none.
+    provider: str
+    may_reset_factors: bool
 
 
 @administrators_only
@@ -159,18 +178,23 @@ class AccountRow:
 def accounts(request: HttpRequest) -> HttpResponse:
     user = request.user
     resettable = set(actions.resettable_people(user).values_list("pk", flat=True))
+    people = list(access.all_accounts(user))
+    providers = access.providers_of_people(people)
     rows = [
         AccountRow(
             person,
             access.last_active(person),
             actions.may_deactivate(user, person),
             person.pk in resettable,
+            providers.get(person.pk, ""),
+            person.has_second_factor and factors.may_reset(user, person),
         )
-        for person in access.all_accounts(user)
+        for person in people
     ]
     return render(request, "accounts/accounts.html", {"rows": rows})
 
 
+@confirmed_recently()
 @without_referrer
 @login_required
 @require_POST
@@ -185,6 +209,7 @@ def person_reset_link(request: HttpRequest, person_id: UUID) -> HttpResponse:
 refuse_account = refuse_with_message("accounts")
 
 
+@confirmed_recently()
 @post_action(access.get_person, refuse_account)
 def person_deactivate(request: HttpRequest, person: User) -> HttpResponse:
     actions.set_active(request.user, person, is_active=False)
@@ -193,6 +218,7 @@ def person_deactivate(request: HttpRequest, person: User) -> HttpResponse:
     return redirect("accounts")
 
 
+@confirmed_recently()
 @post_action(access.get_person, refuse_account)
 def person_activate(request: HttpRequest, person: User) -> HttpResponse:
     actions.set_active(request.user, person, is_active=True)

@@ -17,6 +17,7 @@ from chat.accounts.actions import tokens as actions
 from chat.accounts.forms import TokenForm
 from chat.core.errors import ActionRefused
 from chat.models import AccessToken, User
+from chat.web.confirmation import confirmed_recently
 from chat.web.decorators import login_required, post_action, refuse_with_message
 
 # Ended ones are kept for the audit; of them the page shows the latest.
@@ -31,6 +32,7 @@ class TokenRow:
     trouble: str = ""
 
 
+@confirmed_recently(methods=("POST",))
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from django.db import transaction
 from django.db.models import F, Q
@@ -21,6 +21,7 @@ from chat.models import (
     Run,
     RunStatus,
     SearchKind,
+    Skill,
     Team,
     Tool,
     User,
@@ -32,10 +33,19 @@ from chat.search.sources import index_again
 
 # No known API takes more tools in one request.
 MOST_SWITCHED_ON = 128
+# A request lists them with descriptions of up to a thousand characters.
+MOST_SKILLS_ON = 20
 
 
-def switch_tools(user: User, conversation: Conversation, tools: Iterable[Tool]) -> None:
-    """Sets the tools that the conversation uses from the next message on."""
+def switch_tools(
+    user: User,
+    conversation: Conversation,
+    tools: Iterable[Tool],
+    *,
+    skills: Collection[Skill] = (),
+    shown_skills: Collection[Skill] = (),
+) -> None:
+    """Sets the tools that the conversation uses from the next message on, and which of the ``shown_skills``."""
     chosen = {tool.pk: tool for tool in tools}
     if any(tool.team_id != conversation.team_id for tool in chosen.values()):
         raise ActionRefused(gettext("Some of these tools belong to another team. Reload the page."))
@@ -55,7 +65,23 @@ def switch_tools(user: User, conversation: Conversation, tools: Iterable[Tool]) 
         is_on = Q(conversations=conversation)
         usable = rows.filter(access.is_usable_by(user.pk) | is_on).distinct()
         conversation.tools.set([tool for tool in usable if tool.may_be_on])
+        if skills or shown_skills:
+            _switch_skills(conversation, skills, shown_skills)
         notify.publish_after_commit(notify.room_topic(conversation.public_id))
+
+
+def _switch_skills(
+    conversation: Conversation, skills: Collection[Skill], shown: Collection[Skill]
+) -> None:
+    conversation.skills.remove(*(skill for skill in shown if skill not in skills))
+    conversation.skills.add(*skills)
+    if skills and conversation.skills.count() > MOST_SKILLS_ON:
+        words = ngettext(
+            "You can switch on at most %(count)d skill.",
+            "You can switch on at most %(count)d skills.",
+            MOST_SKILLS_ON,
+        )
+        raise ActionRefused(words % {"count": MOST_SKILLS_ON})
 
 
 def stop_run(user: User | None, run: Run) -> bool:

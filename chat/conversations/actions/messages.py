@@ -17,6 +17,16 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext
 
 from chat import access
+from chat.conversations.actions.conversation import MOST_SKILLS_ON
+from chat.conversations.comparisons import (
+    choose_first,
+    is_undecided,
+    key_of,
+    preferred_in,
+    read_comparisons,
+    store_comparison,
+)
+from chat.conversations.context_start import keep_start
 from chat.conversations.titles import title_of
 from chat.core.errors import ActionRefused, AnswerLive, FilesTaken, Overtaken, storage_errors
 from chat.core.prepared import Prepared, PreparedDelete, insert
@@ -33,6 +43,7 @@ from chat.models import (
     Role,
     Run,
     SearchKind,
+    Skill,
     Team,
     Tool,
     ToolRule,
@@ -46,6 +57,7 @@ from chat.result.deferred_tools import first_sentence
 from chat.runs.admission import Trigger, queue_run
 from chat.runs.tool_calls import is_live
 from chat.search.sources import index
+from chat.skills import functions as skill_functions
 
 # Bytes of all definitions of a request: about thirty thousand tokens.
 DEFINITIONS_BYTES = 128 * 1024
@@ -54,9 +66,19 @@ DEFINITIONS_BYTES = 128 * 1024
 def definitions_of(
     conversation: Conversation, user: User | None = None, *, for_client: bool = False
 ) -> list[JsonObject]:
-    """The definitions of the conversation's tools that the user may use (`ToolDefinition`). Of many, or large ones, the model gets only the
-    names and first sentences. With ``for_client`` calls are for the program that sends the message, which knows nothing
-    of that: too large ones raise ``ActionRefused``."""
+    """The definitions of the conversation's tools that the user may use (`ToolDefinition`), and the functions that load
+    its skills. Of many tools, or large ones, the model gets only the names and first sentences. With ``for_client`` calls
+    are for the program that sends the message, which knows nothing of that: too large ones raise ``ActionRefused``."""
+    found = _tools_of(conversation, user, for_client=for_client)
+    if for_client or conversation.is_without_skills:
+        return found
+    taken = {str(tool["name"]) for tool in found}
+    return [*found, *skill_functions.definitions_for(conversation, user, taken)]
+
+
+def _tools_of(
+    conversation: Conversation, user: User | None, *, for_client: bool
+) -> list[JsonObject]:
     found = [
         {"name": name, "description": description, "schema": schema}
         for name, description, schema in _definitions.all(
@@ -110,10 +132,14 @@ class ModelChoice:
     # the conversation has.
     preset: PresetVersion | None = None
     keeps_preset: bool = True
+    # Skills with which a new conversation begins, which the caller has checked.
+    skills: Sequence[Skill] = ()
     # Notes about what was changed or left out, for the run's details.
     notes: Sequence[str] = ()
     # True if the program that sends the message gives the results of tool calls.
     calls_are_for_client: bool = False
+    # Further models that answer a new message side by side with this one.
+    compared: Sequence[ModelChoice] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +150,8 @@ class Parent:
     is_live: bool
     # It had no message below it.
     is_last: bool
+    # It is one of the answers of a comparison of which nobody has chosen one.
+    is_undecided: bool
     # Nothing had been sent with the idempotency key of the message that is sent now.
     is_key_new: bool
 
@@ -171,6 +199,10 @@ def start_conversation(
                 if each.team_id == team.pk and each.may_be_on and access.may_use_tool(user, each)
             ]
         )
+        skills = [each for each in choice.skills if each.team_id in (None, team.pk)]
+        conversation.is_without_skills = not skills
+        if skills:
+            conversation.skills.set(skills[:MOST_SKILLS_ON])
         return _append(
             user, conversation, None, text, choice, idempotency_key, attachments=attached
         )
@@ -232,15 +264,19 @@ def edit_message(
     """Creates a sibling of a person's message with another text and the same attachments, and queues its answer."""
     if message.role != Role.USER:
         raise ActionRefused(gettext("Only messages from people can be edited."))
-    return send_message(
-        user,
-        message.conversation,
-        parent=message.parent,
-        text=text,
-        choice=choice,
-        idempotency_key=idempotency_key,
-        attachments_of=message,
-    )
+    with storage_errors(), transaction.atomic():
+        run = send_message(
+            user,
+            message.conversation,
+            parent=message.parent,
+            text=text,
+            choice=choice,
+            idempotency_key=idempotency_key,
+            attachments_of=message,
+        )
+        if run.message.parent is not None and not run.is_repeated:
+            keep_start(message, run.message.parent)
+    return run
 
 
 def retry(user: User, answer: Message, *, choice: ModelChoice, idempotency_key: UUID) -> Run:
@@ -248,6 +284,8 @@ def retry(user: User, answer: Message, *, choice: ModelChoice, idempotency_key: 
     if answer.role != Role.ASSISTANT or answer.parent is None:
         raise ActionRefused(gettext("Only answers can be tried again."))
     question = answer.parent
+    if read_comparisons(answer.conversation) and _state_of(answer).is_undecided:
+        raise ActionRefused(choose_first())
 
     def ask_again(_: Sequence[AttachedFile]) -> Run:
         run = _queue_answer(user, answer.conversation, question, choice, idempotency_key)
@@ -277,7 +315,8 @@ def choose_path(user: User, message: Message, *, is_kept: bool = False) -> None:
             "parent", "chosen"
         )
     )
-    seen = {place.message.pk for place in visible_path(messages.values(), chosen)}
+    preferred = preferred_in(read_comparisons(message.conversation))
+    seen = {place.message.pk for place in visible_path(messages.values(), chosen, preferred)}
     siblings = children_by_parent(messages.values())
     with transaction.atomic():
         for each in path_to(message, messages):
@@ -319,7 +358,13 @@ def parent_in(
     )
     if row is None:
         raise ActionRefused(_not_in_conversation())
-    return Parent(message=row, is_live=row.is_live, is_last=row.is_last, is_key_new=row.is_key_new)
+    return Parent(
+        message=row,
+        is_live=row.is_live,
+        is_last=row.is_last,
+        is_undecided=row.is_undecided,
+        is_key_new=row.is_key_new,
+    )
 
 
 _message_of: Prepared[Any] = Prepared(
@@ -328,6 +373,7 @@ _message_of: Prepared[Any] = Prepared(
     ).annotate(
         is_live=ExpressionWrapper(is_live(OuterRef("pk")), BooleanField()),
         is_last=~Exists(Message.objects.filter(parent=OuterRef("pk"))),
+        is_undecided=is_undecided(OuterRef("pk")),
         is_key_new=~Exists(_runs_with_key(person, key)),
     )
 )
@@ -357,14 +403,21 @@ def _check_parent(conversation: Conversation, parent: Message | None, end: Paren
         return
     if parent.conversation_id != conversation.pk or parent.role != Role.ASSISTANT:
         raise ActionRefused(_not_in_conversation())
-    if end is not None:
-        has_ended = not end.is_live
-    else:
-        has_ended = not Message.objects.filter(is_live(OuterRef("pk")), pk=parent.pk).exists()
-    if not has_ended:
+    facts = end or _state_of(parent)
+    if facts.is_undecided:
+        raise ActionRefused(choose_first())
+    if facts.is_live:
         raise AnswerLive(
             gettext("The answer above isn’t finished yet. Wait for it to finish, or stop it.")
         )
+
+
+def _state_of(parent: Message) -> Any:
+    """The facts of `Parent` that matter for a message that may begin a branch."""
+    return Message.objects.annotate(
+        is_live=ExpressionWrapper(is_live(OuterRef("pk")), BooleanField()),
+        is_undecided=is_undecided(OuterRef("pk")),
+    ).get(pk=parent.pk)
 
 
 def _earlier_run(user: User, idempotency_key: UUID) -> Run | None:
@@ -444,8 +497,8 @@ def _append(
     if not (is_unchanged and end is not None and end.is_last):
         follow_newest(user, message)
     context = conversation.context if is_unchanged else None
-    has_no_tools = context is not None and not context.has_tools
-    return _queue_answer(
+    has_no_tools = context is not None and not (context.has_tools or context.has_skills)
+    run = _queue_answer(
         user,
         conversation,
         message,
@@ -454,6 +507,21 @@ def _append(
         revision=revision,
         tools=[] if has_no_tools else None,
     )
+    others = [
+        _queue_answer(
+            user,
+            conversation,
+            message,
+            each,
+            key_of(idempotency_key, position),
+            revision=revision,
+            tools=run.tools,
+        )
+        for position, each in enumerate(choice.compared, start=1)
+    ]
+    if others:
+        store_comparison(user, message, [run.message, *(each.message for each in others)])
+    return run
 
 
 def _check_is_last(parent: Message) -> None:
@@ -476,14 +544,20 @@ def _check_is_last(parent: Message) -> None:
 
 def _remember(conversation: Conversation, choice: ModelChoice) -> int:
     """Stores the choice for the next message. Returns the new revision."""
-    preset = choice.preset.pk if choice.preset else None
     return conversation.remember(
         choice.upstream,
         choice.model,
         dict(choice.parameters),
         choice.system_prompt,
-        conversation.preset_version_id if choice.keeps_preset else preset,
+        _preset_of(conversation, choice),
     )
+
+
+def _preset_of(conversation: Conversation, choice: ModelChoice) -> int | None:
+    """The key of the preset's version that the conversation uses with this choice."""
+    if choice.keeps_preset:
+        return conversation.preset_version_id
+    return choice.preset.pk if choice.preset else None
 
 
 def _queue_answer(
@@ -506,6 +580,7 @@ def _queue_answer(
         message=answer,
         upstream=choice.upstream,
         model=choice.model,
+        preset_version_id=_preset_of(conversation, choice),
         system_prompt=choice.system_prompt,
         # The server's own defaults, where the person chose nothing else.
         parameters={**choice.upstream.parameters, **choice.parameters},

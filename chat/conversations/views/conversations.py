@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -22,9 +23,10 @@ from chat.conversations import page as page_responses
 from chat.conversations.actions import conversation as actions
 from chat.conversations.actions import messages as message_actions
 from chat.conversations.choice_form import ChoiceForm, offered_in
-from chat.conversations.composer import files_offered, is_of_demo, tools_for
+from chat.conversations.composer import files_offered, is_of_demo, presets_offered, tools_for
 from chat.conversations.forms import StartForm, SwitchForm, TitleForm
 from chat.conversations.listing import listing_context
+from chat.conversations.model_lists import model_lists
 from chat.conversations.paths import read_path
 from chat.conversations.preset_choice import (
     as_conversation,
@@ -80,10 +82,13 @@ def _home_page(
     status: int = 200,
 ) -> HttpResponse:
     user = request.user
+    last = _last_used(user)
     teams = list(_teams_for(user, project))
+    # People go on in the team of their last conversation, wherever its name stands in the alphabet.
+    teams.sort(key=lambda team: last is None or team.pk != last.team_id)
     first_team = teams[0] if teams else None
     version = None if server else starting_preset(user, asked_preset, project, first_team)
-    form = _start_form(user, None, project, server, version)
+    form = _start_form(user, None, project, server, version, last=last)
     preset = version and preset_in_use(user, version, form, teams)
     chosen = form.chosen
     with_demo = chosen is not None and chosen.is_demo and takes_tools(chosen)
@@ -125,9 +130,9 @@ def _place_of(project: Project | None) -> str:
     return f"{access.NEW_IN_PROJECT}{project.public_id.hex}" if project else access.NEW
 
 
-def _first_of(user: User, server: UUID | None) -> Conversation | None:
+def _first_of(upstreams: Sequence[Upstream], server: UUID | None) -> Conversation | None:
     """The first model of a server as a conversation that isn't stored."""
-    upstream = access.usable_upstreams(user).filter(public_id=server).first() if server else None
+    upstream = next((each for each in upstreams if each.public_id == server), None)
     if upstream is None or not upstream.chat_models:
         return None
     return Conversation(upstream=upstream, model=upstream.chat_models[0]["id"])
@@ -145,14 +150,16 @@ def _start_form(
     project: Project | None,
     server: UUID | None = None,
     preset: PresetVersion | None = None,
+    *,
+    last: Conversation | None,
 ) -> StartForm:
-    """``server``: the one of which a model is chosen, instead of the last choice. ``preset``: with which the form
-    begins."""
+    """``server``: the one of which a model is chosen, instead of that of the ``last`` conversation. ``preset``: with
+    which the form begins."""
     teams = _teams_for(user, project)
-    upstreams = list(access.usable_upstreams(user))
+    upstreams = list(access.usable_upstreams(user, teams.values("pk")))
     has_default = project is not None and project.upstream is not None
-    remembered = _first_of(user, server) or (
-        offered_in(project) if project and has_default else _last_used(user)
+    remembered = _first_of(upstreams, server) or (
+        offered_in(project) if project and has_default else _last_or_default(last, upstreams)
     )
     return StartForm(
         data,
@@ -162,13 +169,12 @@ def _start_form(
         without_team=lazy(access.without_team_text, str)(user),
         remembered=as_conversation(preset, upstreams, instead=remembered) if preset else remembered,
         project=project,
-        presets=_offered(user, project) if data is None else (),
+        presets=()
+        if data is not None
+        else presets_offered(user, project.pk if project else None, teams),
+        lists=partial(model_lists, user),
+        skills=access.skills_in(user, project.pk if project else None, teams),
     )
-
-
-def _offered(user: User, project: Project | None) -> Iterable[PresetVersion]:
-    fitting = access.presets_in(user, project.pk if project else None, _teams_for(user, project))
-    return list(access.newest_versions(fitting))
 
 
 @login_required
@@ -178,12 +184,24 @@ def parameters(request: HttpRequest) -> HttpResponse:
     server, shown = as_uuid(request.GET.get("server")), as_uuid(request.GET.get("conversation"))
     if server is None:
         raise Http404(access.NOT_HERE)
-    upstream = access.get_usable_upstream(request.user, server)
     conversation = access.get_conversation(request.user, shown) if shown else None
+    team = conversation.team_id if conversation else None
+    upstream = access.get_usable_upstream(request.user, server, team)
     if conversation is not None and not access.may_see_settings(request.user, conversation):
         conversation = None
     form = ChoiceForm(upstreams=[upstream], remembered=conversation, chosen=upstream)
     return render(request, "conversations/_parameter_fields.html", {"form": form})
+
+
+def _last_or_default(
+    last: Conversation | None, upstreams: Sequence[Upstream]
+) -> Conversation | None:
+    """The model of the person's last conversation, or that of the team if they can't use it here."""
+    server = next((each for each in upstreams if last and each == last.upstream), None)
+    if last is not None and server is not None and not server.is_off(last.model):
+        return last
+    default = access.default_model(upstreams)
+    return Conversation(upstream=default[0], model=default[1]) if default else last
 
 
 def _last_used(user: User) -> Conversation | None:
@@ -215,7 +233,7 @@ def new(request: HttpRequest) -> HttpResponse:
         status = 404 if isinstance(error, Http404) else 403
         return _not_started(request, None, sentence, status)
     data = without_scripts(request.user, request.POST, _teams_for(request.user, project))
-    form = _start_form(request.user, data, project)
+    form = _start_form(request.user, data, project, last=_last_used(request.user))
     if not form.is_valid():
         return _not_started(request, project, form.first_error(), 422)
     said = form.cleaned_data
@@ -224,7 +242,9 @@ def new(request: HttpRequest) -> HttpResponse:
             request.user,
             project or said["team"],
             text=said["text"],
-            choice=with_preset(request.user, form.model_choice(), data),
+            choice=replace(
+                with_preset(request.user, form.model_choice(), data), skills=list(said["skills"])
+            ),
             idempotency_key=said["key"],
             visibility=said["visibility"] or form.fields["visibility"].initial,
             expires_in=said["expires"],
@@ -338,8 +358,18 @@ def rename(request: HttpRequest, conversation: Conversation) -> HttpResponse:
 def switch(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     # A guest doesn't see the tools of the team.
     access.get_team(request.user, conversation.team.public_id)
-    form = SwitchForm(request.POST, tools=conversation.team.tools.all())
+    skills = access.skills_in(
+        request.user, conversation.project_id, [conversation.team], conversation
+    )
+    form = SwitchForm(request.POST, tools=conversation.team.tools.all(), skills=skills)
     if not form.is_valid():
         raise InvalidForm(form.first_error())
-    actions.switch_tools(request.user, conversation, form.cleaned_data["tools"])
+    said = form.cleaned_data
+    actions.switch_tools(
+        request.user,
+        conversation,
+        said["tools"],
+        skills=said["skills"],
+        shown_skills=said["shown_skills"],
+    )
     return page_responses.accepted(request, conversation)

@@ -13,10 +13,11 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from django.views.decorators.http import require_GET
 
-from chat import access, events
+from chat import access
 from chat.conversations import composer, page
 from chat.conversations.actions import conversation as conversation_actions
 from chat.conversations.actions import messages as message_actions
+from chat.conversations.answer_text import source_of
 from chat.conversations.forms import KeyForm, SendForm, WordsForm
 from chat.conversations.page_parts import enqueue_message
 from chat.conversations.paths import read_path
@@ -30,32 +31,12 @@ from chat.core.errors import (
     Overtaken,
     storage_errors,
 )
-from chat.events import Result
 from chat.files.actions import shows
 from chat.live.snapshot import render_part
 from chat.models import Conversation, Message, Role, Run, Upstream, User
-from chat.rendering.copied_text import divided
-from chat.result import fold, plain_text
-from chat.result.merge import merge
-from chat.runs.segments import read_events
 from chat.web.decorators import login_required, post_action
 from chat.web.posts import note_begun
 from chat.web.responses import refusal_patch
-
-
-def source_of(answer: Message) -> str:
-    """The text of an answer from all its runs; for a live answer, so far."""
-    runs = Run.objects.filter(message=answer).order_by("position")
-    results = [_result_of(run) for run in runs]
-    return plain_text(merge(results)) if results else ""
-
-
-def _result_of(run: Run) -> Result:
-    result = events.decode_result(run.result) if run.result else None
-    # Only the log has the boundaries between its texts.
-    if result is None or result.ext.artifacts or result.ext.mockups:
-        return fold(divided(read_events(run)))
-    return result
 
 
 @post_action(partial(access.get_conversation, for_write=True), page.refuse_beside())
@@ -84,7 +65,8 @@ def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
             **words,
         )
     except (AnswerLive, Overtaken):
-        if parent is None:
+        # Nobody waits at the page for what is queued, so there is nothing to choose side by side.
+        if parent is None or said["compare"]:
             raise
         enqueue_message()(request.user, conversation, parent=parent.message, **words)
         return page.accepted(request, conversation)
@@ -93,16 +75,21 @@ def send(request: HttpRequest, conversation: Conversation) -> HttpResponse:
     ):
         raise KeyReused(page.SAID_OTHERWISE)
     note_begun(request, run)
+    if said["compare"]:
+        return page.accepted(request, conversation)
     return page.sent(request, conversation, run, parent=parent, has_attachments=bool(said["files"]))
 
 
 def upstreams_of_choice(user: User, data: QueryDict, conversation: Conversation) -> list[Upstream]:
-    """The server of a posted choice, if the person may use it. Reading a form needs no other servers; most
-    often it is the last one of the conversation."""
+    """The server of a posted choice, if the person may use it. Reading a form needs no other servers, but for a
+    comparison; most often it is the last one of the conversation."""
+    if data.get("compare"):
+        return list(access.usable_upstreams(user, [conversation.team]))
     identity = data.get("choice", "").partition(":")[0]
     known = conversation.upstream
     try:
-        return [access.get_usable_upstream(user, UUID(identity), known=known)]
+        team = conversation.team_id
+        return [access.get_usable_upstream(user, UUID(identity), team, known=known)]
     except (ValueError, Http404):
         return []
 

@@ -82,6 +82,7 @@ class OpenAiResponsesDialect(Dialect):
     models_path: ClassVar[str] = "/models"
     # With any other value of the option ``history`` the id is not used.
     keeps_history: ClassVar[bool] = True
+    compaction_parameter: ClassVar[str] = "compact_threshold"
     takes_tools: ClassVar[bool] = True
     takes_parts = frozenset({Text, Image, Audio, Document})
     document_types = frozenset({"application/pdf"})

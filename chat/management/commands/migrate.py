@@ -7,8 +7,10 @@ import logging
 from typing import Any
 
 from django.core.management.commands import migrate
-from django.db import OperationalError
+from django.db import OperationalError, connection
+from django.db.migrations.recorder import MigrationRecorder
 
+from project.old_databases import SQUASHED, has_all_earliest
 from project.startup import refuse_old_database
 
 logger = logging.getLogger(__name__)
@@ -21,6 +23,7 @@ MOST_ATTEMPTS = 5
 class Command(migrate.Command):
     def handle(self, *labels: Any, **options: Any) -> None:
         refuse_old_database()
+        _note_squashed()
         for attempt in range(1, MOST_ATTEMPTS + 1):
             try:
                 super().handle(*labels, **options)
@@ -31,3 +34,11 @@ class Command(migrate.Command):
                 if getattr(error.__cause__, "sqlstate", "") != DEADLOCK or attempt == MOST_ATTEMPTS:
                     raise
                 logger.warning("migrate.deadlock attempt=%d", attempt)
+
+
+def _note_squashed() -> None:
+    """A database with all of the earliest migrations has the one that stands for them."""
+    recorder = MigrationRecorder(connection)
+    applied = recorder.applied_migrations()
+    if has_all_earliest(applied) and ("chat", SQUASHED) not in applied:
+        recorder.record_applied("chat", SQUASHED)

@@ -23,7 +23,7 @@ from chat.runs.reaper import settle_restored
 from chat.tools.claims import settle_restored as settle_calls
 from project.backup import archive, engine_of, told_in_one_line
 from project.backup.archive import BackupError, Manifest
-from project.old_databases import TOO_OLD, is_too_old, replaced_migrations
+from project.old_databases import TOO_OLD, earliest_migrations, is_too_old
 from project.startup import hold_data_dir
 
 # The setting that a key comes from, if not from its file.
@@ -173,7 +173,7 @@ def refuse_newer(manifest: Manifest) -> None:
     """A backup of a newer version; older ones are migrated after they are restored."""
     loader = MigrationLoader(None, ignore_no_migrations=True)
     known = {f"{app}.{name}" for app, name in loader.disk_migrations}
-    known |= {f"chat.{name}" for name in replaced_migrations()}
+    known |= {f"chat.{name}" for name in earliest_migrations()}
     # The tables of an application that no longer exists do no harm.
     applications = {app for app, _ in loader.disk_migrations}
     unknown = [

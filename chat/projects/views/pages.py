@@ -148,7 +148,7 @@ def settings(request: HttpRequest, public_id: UUID) -> HttpResponse:
     edited = access.get_project(request.user, public_id, for_manage=True)
     data = request.POST or None
     form = ProjectForm(data, instance=edited)
-    upstreams = access.usable_upstreams(request.user)
+    upstreams = access.usable_upstreams(request.user, [shown.team])
     presets = list(access.newest_versions(access.presets_of_place(shown)))
     defaults = DefaultsForm(data, project=shown, upstreams=upstreams, presets=presets)
     if form.is_valid() and defaults.is_valid():

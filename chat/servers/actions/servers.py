@@ -237,7 +237,7 @@ def record_probe(actor: User, upstream: Upstream, steps: Sequence[Mapping[str, o
     """Stores the steps of a connection test. Returns ``False`` and stores nothing if address or key
     changed during the test."""
     with transaction.atomic():
-        kept = _same_server(upstream).update(probe=list(steps), probed_at=timezone.now())
+        kept = same_server(upstream).update(probe=list(steps), probed_at=timezone.now())
         states = {str(step["name"]): str(step["state"]) for step in steps}
         _record(actor, "upstream.test", upstream, steps=states)
     return bool(kept)
@@ -297,17 +297,34 @@ def _open_advice(upstream: Upstream) -> Iterator[dict[str, object]]:
 def record_models(actor: User, upstream: Upstream, models: Iterable[ModelEntry]) -> bool:
     """Replaces the models that the server listed, and keeps those that were typed. Returns
     ``False`` and stores nothing if address or key changed meanwhile."""
-    listed = [entry for entry in map(_listed, models) if entry][:MODEL_LIMIT]
     with transaction.atomic():
-        current = _same_server(upstream).select_for_update().first()
+        current = store_models(upstream, models)
         if current is None:
             return False
+        listed = [entry for entry in current.model_list if not entry.get("is_typed")]
+        _record(actor, "upstream.list_models", current, count=len(listed))
+    return True
+
+
+def store_models(upstream: Upstream, models: Iterable[ModelEntry]) -> Upstream | None:
+    """As `record_models`, without an audit row: a runner reads the lists of all servers about every hour. Returns the
+    changed row."""
+    listed = [entry for entry in map(_listed, models) if entry][:MODEL_LIMIT]
+    with transaction.atomic():
+        current = same_server(upstream).select_for_update().first()
+        if current is None:
+            return None
         merged = _merge(listed, _typed_names(current.model_list))
         current.model_list = _with_switches(merged, _switches(current.model_list))
         current.models_listed_at = timezone.now()
-        current.save(update_fields=["model_list", "models_listed_at"])
-        _record(actor, "upstream.list_models", current, count=len(listed))
-    return True
+        current.models_due_at, current.models_failures, current.models_error = None, 0, ""
+        current.save(
+            update_fields=[
+                *("model_list", "models_listed_at"),
+                *("models_due_at", "models_failures", "models_error"),
+            ]
+        )
+    return current
 
 
 def typed_models(upstream: Upstream) -> list[str]:
@@ -447,7 +464,8 @@ def _listed(entry: Mapping[str, object]) -> ModelEntry | None:
     return {"id": name, "label": label, "detail": detail, "is_typed": False}
 
 
-def _same_server(upstream: Upstream) -> QuerySet[Upstream]:
+def same_server(upstream: Upstream) -> QuerySet[Upstream]:
+    """The row, as long as nobody has changed where requests go, and with which secrets."""
     return Upstream.objects.filter(
         pk=upstream.pk,
         base_url=upstream.base_url,

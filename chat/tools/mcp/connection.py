@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, cast
 
 import mcp_types as types
@@ -37,20 +37,34 @@ async def connect(
 ) -> AsyncIterator[Connection]:
     """Abilities that are not given here are not declared to the server: sampling, roots and logging never are. ``is_modern``: the
     server is known to speak the version without sessions, so nothing is negotiated."""
-    async with _transport(client, endpoint, traffic) as streams:
-        options: dict[str, Any] = {"mode": LATEST_MODERN_VERSION} if is_modern else {}
-        connection = Connection(
-            streams,
-            client_info=types.Implementation(name="Tributary", version="1"),
-            # Each connection lives for one call or one list.
-            cache=None,
-            elicitation_callback=on_elicitation,
-            message_handler=on_message,
-            extensions=extensions,
-            **options,
-        )
-        async with _within(CONNECT_SECONDS, connection):
-            yield connection
+    with _keeping_cancellation():
+        async with _transport(client, endpoint, traffic) as streams:
+            options: dict[str, Any] = {"mode": LATEST_MODERN_VERSION} if is_modern else {}
+            connection = Connection(
+                streams,
+                client_info=types.Implementation(name="Tributary", version="1"),
+                # Each connection lives for one call or one list.
+                cache=None,
+                elicitation_callback=on_elicitation,
+                message_handler=on_message,
+                extensions=extensions,
+                **options,
+            )
+            async with _within(CONNECT_SECONDS, connection):
+                yield connection
+
+
+@contextmanager
+def _keeping_cancellation() -> Iterator[None]:
+    """The library's groups of tasks lose a cancellation that arrives while one of their requests fails: that error comes
+    out instead, and a call whose time is over would be repeated for ever."""
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    try:
+        yield
+    finally:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError
 
 
 @asynccontextmanager

@@ -48,9 +48,10 @@ class Answer:
         return 200 <= self.status < 300
 
 
-async def get(client: Client, url: str) -> Answer:
+async def get(client: Client, url: str, *, authorization: str = "") -> Answer:
     """Raises ``SignInFailed`` without an answer."""
-    return await _request(client, "GET", url, {}, b"")
+    headers = {"Authorization": authorization} if authorization else {}
+    return await _request(client, "GET", url, headers, b"")
 
 
 async def post_json(

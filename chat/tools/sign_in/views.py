@@ -19,6 +19,7 @@ from chat.tools.sign_in.account_list import account_lines
 from chat.tools.sign_in.clients import metadata_document, redirect_uri
 from chat.tools.sign_in.forms import ClientForm
 from chat.tools.sign_in.waiting_calls import go_on_connected
+from chat.web.confirmation import confirmed_recently
 from chat.web.decorators import login_required, post_action, refuse_with_message
 
 
@@ -39,6 +40,7 @@ def client_metadata(request: HttpRequest) -> HttpResponse:
 # --- connecting -----------------------------------------------------------------------------------
 
 
+@confirmed_recently()
 @post_action(access.get_sign_in_server, refuse_with_message("tool_accounts"))
 def connect(request: HttpRequest, server: ToolServer) -> HttpResponse:
     return _leave(
@@ -51,6 +53,7 @@ def _back_to_card(request: HttpRequest, call: ToolCall, refusal: ActionRefused) 
     return redirect(_card(call.question))
 
 
+@confirmed_recently()
 @post_action(access.get_own_tool_call, _back_to_card)
 def connect_from_card(request: HttpRequest, call: ToolCall) -> HttpResponse:
     """For a guest, too, whose own call it is."""
@@ -69,6 +72,7 @@ def _back_to_server(
     return redirect("tool_server", server.public_id)
 
 
+@confirmed_recently()
 @post_action(access.get_tool_server, _back_to_server)
 def connect_for_listing(request: HttpRequest, server: ToolServer) -> HttpResponse:
     page = actions.begin_sign_in(request.user, server, is_for_listing=True)
@@ -128,6 +132,7 @@ def disconnect(request: HttpRequest, account: ToolAccount) -> HttpResponse:
 
 
 @sensitive_post_parameters("client_secret")
+@confirmed_recently()
 @post_action(access.get_tool_server, _back_to_server)
 def enter_client_id(request: HttpRequest, server: ToolServer) -> HttpResponse:
     """First shows the authorization server that the tool server names; then stores a client id for it."""

@@ -16,11 +16,13 @@ from chat.core.errors import ActionRefused
 from chat.models import Team
 from chat.tools.web import actions
 from chat.tools.web.forms import WebSearchForm
+from chat.web.confirmation import confirmed_recently
 from chat.web.decorators import login_required, post_action, refuse_with_message
 from chat.web.responses import form_page
 
 
 @sensitive_post_parameters("key")
+@confirmed_recently()
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 @sensitive_variables("form")

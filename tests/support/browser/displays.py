@@ -1,7 +1,10 @@
 """The displays on which pages are looked at: a desktop and a phone, in light and in dark colors."""
 
+import re
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from playwright.sync_api import Page, ViewportSize
 
@@ -78,13 +81,22 @@ def open_details(page: Page) -> None:
     page.evaluate(OPEN_DETAILS)
 
 
+def display_of(page: Page) -> Display:
+    """A desktop, in light colors for some pages and in dark ones for others."""
+    name = re.sub(r"[0-9a-f-]{32,}", "", urlsplit(page.url).path)
+    return (DESKTOP_LIGHT, DESKTOP_DARK)[zlib.crc32(name.encode()) % 2]
+
+
 def serious_findings(
-    page: Page, displays: Iterable[Display] = ALL_DISPLAYS, *, within: str = ""
+    page: Page, displays: Iterable[Display] = (), *, within: str = ""
 ) -> list[str]:
-    """Serious findings of axe on each display, beginning with the size that the page has."""
+    """Serious findings of axe on each display, beginning with the size that the page has; without
+    displays on one that the address of the page decides about. All of them are for `make screenshots`."""
     found = []
     sizes: list[ViewportSize] = []
-    for display in sorted(displays, key=lambda each: each.viewport != page.viewport_size):
+    for display in sorted(
+        displays or (display_of(page),), key=lambda each: each.viewport != page.viewport_size
+    ):
         display.show(page)
         is_known = display.viewport in sizes
         found += serious_findings_now(page, display, within=within, only_colors=is_known)

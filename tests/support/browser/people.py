@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
 
 from tests.support.browser.displays import DESKTOP
 from tests.support.browser.seed import PASSWORD
@@ -33,7 +33,8 @@ class SignedInSite(Protocol):
     def url(self) -> str: ...
 
 
-Key = tuple[str, str]
+# Site, person, and what is special about the profile.
+Key = tuple[str, str, str]
 
 
 def signed_in_context(
@@ -42,16 +43,21 @@ def signed_in_context(
     """A browser profile; without a name nobody is signed in. ``options`` are Playwright's."""
     context = browser.new_context(**{**DEFAULTS, **options})
     if name:
-        cookie = {"name": "sessionid", "value": site.world.sessions[name], "url": site.url}
-        context.add_cookies([cookie])  # type: ignore[list-item]
+        add_session(context, site, site.world.sessions[name])
     return context
+
+
+def add_session(context: BrowserContext, site: SignedInSite, session: str) -> None:
+    cookie = {"name": "sessionid", "value": session, "url": site.url}
+    context.add_cookies([cookie])  # type: ignore[list-item]
 
 
 class TabPool:
     """Tabs that are handed from test to test, each reset in between.
 
     A page loads three times as fast in a tab that has shown the same site before. Only sites that
-    outlive a test (``is_shared``) have tabs here.
+    outlive a test (``is_shared``) have tabs here. Nobody is signed in where the name is empty. There
+    are profiles for each set of options, and for tabs with a clock, because it stays in its profile.
     """
 
     def __init__(self, browser: Browser) -> None:
@@ -59,17 +65,23 @@ class TabPool:
         self._contexts: dict[Key, BrowserContext] = {}
         self._free: dict[Key, list[Tab]] = defaultdict(list)
 
-    def take(self, site: BrowserSite, name: str) -> Tab:
-        key = (site.url, name)
-        if self._free[key]:
-            return self._free[key].pop()
+    def take(
+        self, site: BrowserSite, name: str, *, has_clock: bool, options: dict[str, Any]
+    ) -> tuple[Key, Tab]:
+        key = (site.url, name, f"{has_clock} {sorted(options.items())}")
         if key not in self._contexts:
-            self._contexts[key] = signed_in_context(self._browser, site, name)
+            self._contexts[key] = signed_in_context(self._browser, site, name, **options)
+        tab = self._free[key].pop() if self._free[key] else self._open(key, site)
+        if has_clock:
+            tab.start_clock()
+        return key, tab
+
+    def _open(self, key: Key, site: BrowserSite) -> Tab:
         return Tab(self._contexts[key].new_page(), site)
 
-    def requeue_unaccepted(self, taken: list[tuple[str, Tab]], *, has_failed: bool) -> None:
-        for key in {(tab.site.url, name) for name, tab in taken}:
-            tabs = [tab for name, tab in taken if (tab.site.url, name) == key]
+    def take_back(self, taken: list[tuple[Key, Tab]], *, has_failed: bool) -> None:
+        for key in dict(taken):
+            tabs = [tab for each, tab in taken if each == key]
             if has_failed or not self._reset(key, tabs):
                 # Nobody knows what state the profile is in.
                 self._free[key].clear()
@@ -83,8 +95,8 @@ class TabPool:
         idle = [*self._free[key], *left]
         if not idle:
             # The profile has the files of the site in its cache, without which a page takes three times as
-            # long. A clock stays in it, and then the new tab cannot be reset.
-            fresh = Tab(self._contexts[key].new_page(), taken[0].site)
+            # long.
+            fresh = self._open(key, taken[0].site)
             if not fresh.leave():
                 # The site has stopped.
                 return False
@@ -93,20 +105,23 @@ class TabPool:
         for page in self._contexts[key].pages:
             if page not in {tab.page for tab in idle}:
                 page.close()
-        if not self._is_signed_in(key, idle[0].site):
-            return False
-        if not all(tab.reset() for tab in left or idle[:1]):
-            return False
+        self._restore_session(key, idle[0].site)
+        for tab in left or idle[:1]:
+            tab.reset()
         self._free[key] = idle[:MOST_KEPT]
         for tab in idle[MOST_KEPT:]:
             tab.page.close()
         return True
 
-    def _is_signed_in(self, key: Key, site: BrowserSite) -> bool:
-        """Returns whether the profile has the person's session: a test may have signed out, or in as another."""
-        cookies = self._contexts[key].cookies(site.url)
-        kept = {cookie.get("name"): cookie.get("value") for cookie in cookies}
-        return kept.get("sessionid") == site.world.sessions[key[1]]
+    def _restore_session(self, key: Key, site: BrowserSite) -> None:
+        """A test may have signed out, or in as another."""
+        context, name = self._contexts[key], key[1]
+        session = site.world.sessions.get(name)
+        kept = {cookie.get("name"): cookie.get("value") for cookie in context.cookies(site.url)}
+        if kept.get("sessionid") != session or not session:
+            context.clear_cookies()
+            if session:
+                add_session(context, site, session)
 
     def close(self) -> None:
         for context in self._contexts.values():
@@ -119,19 +134,35 @@ class People:
     def __init__(self, browser: Browser, pool: TabPool | None = None) -> None:
         self._browser = browser
         self._pool = pool
-        self._taken: list[tuple[str, Tab]] = []
-        self._contexts: dict[Key, BrowserContext] = {}
+        self._taken: list[tuple[Key, Tab]] = []
+        self._contexts: dict[tuple[str, str], BrowserContext] = {}
         self._opened: list[BrowserContext] = []
         self.tabs: list[Tab] = []
 
-    def tab(self, site: BrowserSite, name: str = "", path: str = "", **options: Any) -> Tab:
-        """``options`` are those of a Playwright context: then the profile is a new one."""
-        if self._pool and name and site.is_shared and not options:
-            tab = self._pool.take(site, name)
-            self._taken.append((name, tab))
-            self.tabs.append(tab)
-            return tab.open(path) if path else tab
-        return self.adopt(self.profile(site, name, **options).new_page(), site, path)
+    def tab(
+        self,
+        site: BrowserSite,
+        name: str = "",
+        path: str = "",
+        *,
+        viewport: ViewportSize = DESKTOP,
+        has_clock: bool = False,
+        is_new: bool = False,
+        **options: Any,
+    ) -> Tab:
+        """With a clock, time passes as ``page.clock`` is told. A new profile has nothing in its cache.
+        ``options`` are those of a Playwright context."""
+        if self._pool and site.is_shared and not is_new:
+            key, tab = self._pool.take(site, name, has_clock=has_clock, options=options)
+            self._taken.append((key, tab))
+        else:
+            tab = Tab(self.profile(site, name, **options).new_page(), site)
+            if has_clock:
+                tab.start_clock()
+        self.tabs.append(tab)
+        if viewport != DESKTOP:
+            tab.page.set_viewport_size(viewport)
+        return tab.open(path) if path else tab
 
     def profile(self, site: BrowserSite, name: str = "", **options: Any) -> BrowserContext:
         key = (site.url, name)
@@ -155,11 +186,10 @@ class People:
         return page
 
     def sign_in(self, site: BrowserSite, name: str, path: str = "/") -> Tab:
-        """In a new profile, with a session of its own, which a test may end."""
-        profile = self.profile(site)
-        cookie = {"name": "sessionid", "value": site.new_session(name), "url": site.url}
-        profile.add_cookies([cookie])  # type: ignore[list-item]
-        return self.adopt(profile.new_page(), site, path)
+        """In the profile of nobody, with a session of its own, which a test may end."""
+        tab = self.tab(site)
+        add_session(tab.page.context, site, site.new_session(name))
+        return tab.open(path)
 
     def fill_sign_in(self, tab: Tab, name: str) -> None:
         tab.page.get_by_label("Email address").fill(f"{name.lower()}@example.org")
@@ -193,4 +223,4 @@ class People:
         for context in self._opened:
             context.close()
         if self._pool:
-            self._pool.requeue_unaccepted(self._taken, has_failed=has_failed)
+            self._pool.take_back(self._taken, has_failed=has_failed)

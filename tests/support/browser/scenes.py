@@ -51,6 +51,8 @@ class Scene:
     asks: dict[str, str] = field(default_factory=dict)
     # What is there when its questions have been answered.
     then: tuple[str, ...] = ()
+    # Pages show all of its parts in other scenes, too.
+    is_alike: bool = False
 
     @property
     def name(self) -> str:
@@ -69,20 +71,20 @@ XEROTIER = [
     Scene("xerotier", "demo-question", "Ask me two things.", "waiting"),
     Scene("xerotier", "demo-question", "Give me fields to fill in.", "waiting"),
     Scene("xerotier", "demo-fork", "Go on elsewhere."),
-    Scene("xerotier", "demo-research", "refuse", "incomplete"),
-    Scene("xerotier", "demo-research", "error", "failed"),
+    Scene("xerotier", "demo-research", "refuse", "incomplete", is_alike=True),
+    Scene("xerotier", "demo-research", "error", "failed", is_alike=True),
     Scene("xerotier", "demo-research", "preempted", "failed"),
 ]
 SCENES = [
-    Scene("lmstudio", "demo-reasoner", "tool", shows=("find_invoices",)),
+    Scene("lmstudio", "demo-reasoner", "tool", shows=("find_invoices",), is_alike=True),
     Scene("lmstudio", "demo-reasoner", "tool fail", shows=("find_invoices", "send_reminder")),
     Scene("lmstudio", "demo-reasoner", "load think"),
     Scene("lmstudio", "demo-writer", "unicode"),
-    Scene("lmstudio", "demo-writer", "long"),
+    Scene("lmstudio", "demo-writer", "long", is_alike=True),
     Scene("lmstudio", "demo-writer", "table", has=("table",)),
-    Scene("lmstudio", "demo-writer", "error", "failed"),
+    Scene("lmstudio", "demo-writer", "error", "failed", is_alike=True),
     Scene("lmstudio", "demo-writer", "cut", "cut"),
-    Scene("openai_chat", "demo-reasoner", "think", shows=("218 words",)),
+    Scene("openai_chat", "demo-reasoner", "think", shows=("218 words",), is_alike=True),
     Scene(
         "openai_chat",
         "demo-writer",
@@ -91,7 +93,7 @@ SCENES = [
         has_tools=True,
         then=("Result submitted by Alice",),
     ),
-    Scene("openai_chat", "demo-writer", "tool fail", "waiting", has_tools=True),
+    Scene("openai_chat", "demo-writer", "tool fail", "waiting", has_tools=True, is_alike=True),
     Scene("openai_chat", "demo-writer", "refuse", "incomplete"),
     Scene("openai_chat", "demo-writer", "Hello.", has=(".choices label",), asks={"n": "3"}),
     Scene(
@@ -103,25 +105,27 @@ SCENES = [
     ),
     Scene("openai_chat", "demo-gateway", "Hello.", has=("img",)),
     Scene("openai_completions", "demo-base", "code"),
-    Scene("openai_completions", "demo-base", "think", shows=("218 words",)),
+    Scene("openai_completions", "demo-base", "think", shows=("218 words",), is_alike=True),
     Scene("openai_responses", "demo-agent", "search", has=(".citations",)),
-    Scene("openai_responses", "demo-agent", "mcp"),
+    Scene("openai_responses", "demo-agent", "mcp", is_alike=True),
     Scene("openai_responses", "demo-agent", "mcp fail"),
     Scene("openai_responses", "demo-agent", "python", has=("img",)),
     Scene("openai_responses", "demo-agent", "queue"),
     Scene("openai_responses", "demo-agent", "approve", "waiting", then=("Approved by Alice",)),
     Scene("openai_responses", "demo-agent", "draw", has=("img",)),
-    Scene("openai_responses", "demo-agent", "tool", "waiting", has_tools=True),
-    Scene("openai_responses", "demo-agent", "filter", "incomplete"),
-    Scene("openai_responses", "demo-agent", "think", shows=("218 words",)),
+    Scene("openai_responses", "demo-agent", "tool", "waiting", has_tools=True, is_alike=True),
+    Scene("openai_responses", "demo-agent", "filter", "incomplete", is_alike=True),
+    Scene("openai_responses", "demo-agent", "think", shows=("218 words",), is_alike=True),
     Scene("bitseek", "demo-bitseek", "Hello."),
-    Scene("bitseek", "demo-bitseek", "error", "failed"),
+    Scene("bitseek", "demo-bitseek", "error", "failed", is_alike=True),
     Scene("anthropic_messages", "demo-thinker", "think", shows=("218 words",)),
     Scene("anthropic_messages", "demo-thinker", "redact"),
     Scene("anthropic_messages", "demo-searcher", "Hello.", shows=("web_search",)),
     Scene("anthropic_messages", "demo-thinker", "pause"),
-    Scene("anthropic_messages", "demo-thinker", "tool both", "waiting", has_tools=True),
-    Scene("anthropic_messages", "demo-thinker", "refuse", "incomplete"),
+    Scene(
+        "anthropic_messages", "demo-thinker", "tool both", "waiting", has_tools=True, is_alike=True
+    ),
+    Scene("anthropic_messages", "demo-thinker", "refuse", "incomplete", is_alike=True),
     *XEROTIER,
 ]
 

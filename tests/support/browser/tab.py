@@ -50,11 +50,10 @@ HAS_ENDED = """() => {
   return answer && footer && !answer.hasAttribute("data-live") && !footer.hasAttribute("data-open");
 }"""
 # A page of every site without scripts, on which its storage can be emptied.
-BLANK = "/static/icons.svg"
+BLANK = "/static/favicon.svg"
 CLEAR_STORAGE = """() => {
   localStorage.clear();
   sessionStorage.clear();
-  return window.__pwClock === undefined;
 }"""
 # As in a browser in which nothing can be stored.
 NO_STORAGE = """() => Object.defineProperty(window, "localStorage", {
@@ -134,10 +133,9 @@ class Tab:
         self.page.add_init_script(script)
         self._is_reusable = False
 
-    def install_clock(self) -> None:
-        """From the next page on, time passes as ``page.clock`` is told."""
+    def start_clock(self) -> None:
+        """From the next page on, time passes as ``page.clock`` is told, beginning with now."""
         self.page.clock.install()
-        self._is_reusable = False
 
     def forget_errors(self) -> None:
         """For a test that expects them."""
@@ -160,10 +158,9 @@ class Tab:
             return False
         return True
 
-    def reset(self) -> bool:
-        """Makes a tab that was left as good as new, and says whether that was possible."""
-        if not self.page.evaluate(CLEAR_STORAGE):
-            return False
+    def reset(self) -> None:
+        """Makes a tab that was left as good as new."""
+        self.page.evaluate(CLEAR_STORAGE)
         # Outside of the page, so that nothing is hovered over.
         self.page.mouse.move(-1, -1)
         if self.page.viewport_size != DESKTOP:
@@ -172,7 +169,6 @@ class Tab:
         noticed: tuple[list[Any], ...] = (self.errors, self.violations, self.console_errors)
         for each in (*noticed, self.sockets, self.messages, self._held, self._answers):
             each.clear()
-        return True
 
     # --- going somewhere -----------------------------------------------------------------
 

@@ -5,6 +5,7 @@ writes a file in ``DATA_DIR`` and goes no further, while everything else in the 
 """
 
 import os
+import signal
 import socket
 import sys
 import threading
@@ -23,6 +24,12 @@ SEND_BUFFER_BYTES = 64 * 1024
 def stop_here() -> None:
     Path(os.environ["DATA_DIR"], REACHED).touch()
     threading.Event().wait()
+
+
+def freeze_here() -> None:
+    """Stops all threads of the process: others go on with what was committed."""
+    Path(os.environ["DATA_DIR"], REACHED).touch()
+    os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def pause_here() -> None:
@@ -66,6 +73,11 @@ def before_last_commit() -> None:
 def after_last_commit() -> None:
     """The end is in the database, and nobody has been told."""
     _around_end(after=stop_here)
+
+
+def frozen_after_last_commit() -> None:
+    """The end is in the database, and no thread of the process does anything about it."""
+    _around_end(after=freeze_here)
 
 
 def _around_end(
@@ -406,6 +418,7 @@ CHANGES = {
         before_last_commit,
         inside_last_commit,
         after_last_commit,
+        frozen_after_last_commit,
         after_enqueue,
         before_queued_message,
         inside_queued_message,

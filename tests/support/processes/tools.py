@@ -6,6 +6,8 @@ import json
 from collections import Counter
 from uuid import UUID, uuid4
 
+from msgspec.structs import replace
+
 from tests.runs.waiting import calling, saying, wire_call
 from tests.support.processes.runs import assert_ended, kinds, text_of
 from tests.support.processes.site import Records, Site, soon
@@ -45,15 +47,21 @@ def make_tool(records: Records, fake: FakeUpstream, *, is_read_only: bool = Fals
     return tool
 
 
-def script_calls(fake: FakeUpstream, *, gate: str = "", times: int = CALLS) -> None:
-    """The model calls the tool three times; the tool answers, when the ``gate`` is open if there is one."""
+def script_calls(
+    fake: FakeUpstream, *, gate: str = "", times: int = CALLS, model_gate: str = ""
+) -> None:
+    """The model calls the tool three times, when the ``model_gate`` is open if there is one; the tool answers, when
+    the ``gate`` is."""
     head = Head(headers={"Content-Type": "text/plain"}, framing="length", length=4)
     steps = (head, *([Gate(name=gate)] if gate else []), Send(base64=b"Rain"))
     wanted = [
         wire_call(number, f"c{number}", "weather", json.dumps({"city": f"City {number}"}))
         for number in range(CALLS)
     ]
-    fake.script(Script(steps=steps, times=times, path=PATH), calling(*wanted), saying("Done."))
+    model = calling(*wanted)
+    if model_gate:
+        model = replace(model, steps=(Gate(name=model_gate), *model.steps))
+    fake.script(Script(steps=steps, times=times, path=PATH), model, saying("Done."))
 
 
 def times_called(fake: FakeUpstream) -> Counter[str]:

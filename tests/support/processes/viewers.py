@@ -61,7 +61,7 @@ class Program(Listener):
         super().__init__()
         self.frames: list[Frame] = []
         self.raw = b""
-        self._client = httpx.Client(timeout=SOON_SECONDS, trust_env=False)
+        self._client = httpx.Client(timeout=SOON_SECONDS, trust_env=False, verify=False)
         url = f"http://127.0.0.1:{site.port}/api/v1/runs/{run}/events?after={after}"
         self._request = self._client.build_request("GET", url, headers=site.headers(by))
         self._response: httpx.Response | None = None

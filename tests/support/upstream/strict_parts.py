@@ -14,6 +14,8 @@ PictureUrl = Annotated[
     str, Meta(pattern="^data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+=*$")
 ]
 PdfUrl = Annotated[str, Meta(pattern="^data:application/pdf;base64,[A-Za-z0-9+/]+=*$")]
+# The suffix says to the API of OpenAI what the file is, whatever its data URL says.
+PdfName = Annotated[str, Meta(pattern=r"(?i)[^/\\]\.pdf$")]
 Base64 = Annotated[str, Meta(pattern="^[A-Za-z0-9+/]+=*$")]
 
 
@@ -38,7 +40,7 @@ class ChatImage(_Part, tag="image_url"):
 
 
 class _ChatFile(Struct, forbid_unknown_fields=True):
-    filename: NotEmpty
+    filename: PdfName
     file_data: PdfUrl
 
 
@@ -73,7 +75,7 @@ class InputImage(_Part, tag="input_image"):
 
 
 class InputFile(_Part, tag="input_file"):
-    filename: NotEmpty
+    filename: PdfName
     file_data: PdfUrl
 
 
@@ -119,7 +121,8 @@ class DocumentBlock(_Part, tag="document"):
     context: str | None = None
 
 
-MessagesContent = Annotated[list[Block | ImageBlock | DocumentBlock], Meta(min_length=1)]
+MessagesBlock = Block | ImageBlock | DocumentBlock
+MessagesContent = Annotated[list[MessagesBlock], Meta(min_length=1)]
 
 
 # --- LM Studio ------------------------------------------------------------------------------------

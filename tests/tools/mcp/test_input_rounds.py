@@ -64,7 +64,7 @@ Begin = Callable[..., Awaitable[Run]]
 
 @pytest.fixture(autouse=True)
 def _frequent_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(runners._periodic_tasks, "tool_calls", replace(RUN_CALLS, seconds=0.02))
+    monkeypatch.setitem(runners._periodic_tasks, "tool_calls", replace(RUN_CALLS, seconds=0.05))
     monkeypatch.setattr(tasks, "LEAST_POLL_SECONDS", 0.01)
     monkeypatch.setattr(tasks, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(client, "REPEAT_SECONDS", 0)

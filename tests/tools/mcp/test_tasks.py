@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 import pytest
@@ -46,6 +47,17 @@ async def test_task_is_stored_and_followed_to_its_result(caller: Caller) -> None
     assert [each["message"] for each in caller.progress] == ["Half way", "Almost"]
     assert server.sent("tasks/get") == [{"taskId": "task-1"}] * 3
     assert server.calls == 1
+
+
+async def test_time_is_over_however_often_a_request_fails(caller: Caller) -> None:
+    """A cancellation comes at any moment of a failing request; at some of them the library loses it."""
+    down = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+    task = Continuation(task="task-1")
+    async with TaskServer({"raw": down}) as server:
+        for microseconds in range(0, 30_000, 250):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(microseconds / 1_000_000):
+                    await caller.call(server.url, "any", continuation=task)
 
 
 async def test_requests_about_a_task_name_it_in_a_header(caller: Caller) -> None:

@@ -51,7 +51,7 @@ Begin = Callable[..., Awaitable[Run]]
 
 @pytest.fixture(autouse=True)
 def _frequent_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(runners._periodic_tasks, "tool_calls", replace(RUN_CALLS, seconds=0.02))
+    monkeypatch.setitem(runners._periodic_tasks, "tool_calls", replace(RUN_CALLS, seconds=0.05))
 
 
 WANTS_MORE = 'Bearer error="insufficient_scope", scope="files:read files:write"'

@@ -28,7 +28,7 @@ PAGES = ["https://a.example/elbe", "https://b.example/elbe"]
 
 @pytest.fixture(autouse=True)
 def _frequent_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(runners._periodic_tasks, "tool_calls", replace(RUN_CALLS, seconds=0.02))
+    monkeypatch.setitem(runners._periodic_tasks, "tool_calls", replace(RUN_CALLS, seconds=0.05))
 
 
 def turn_on(user: User, team: Team, address: str) -> list[object]:

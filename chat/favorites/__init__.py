@@ -1,0 +1,1 @@
+"""Models that people have marked with a star: the first group of the model picker."""

@@ -1,0 +1,1 @@
+"""Sign-in with the accounts of a company, over OpenID Connect."""

@@ -1,0 +1,1 @@
+"""Views of signing in at providers, and of their settings."""

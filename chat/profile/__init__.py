@@ -1,0 +1,1 @@
+"""Profile pictures: uploads, which are encoded again, and what browsers get."""

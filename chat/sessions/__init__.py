@@ -1,0 +1,1 @@
+"""Where people are signed in: the list in their settings, and ending sessions."""

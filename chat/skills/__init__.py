@@ -1,0 +1,1 @@
+"""Skills: imported from ZIP files, listed by name, and loaded by models on demand."""
