@@ -55,11 +55,15 @@ ICONS = {
     "upstream": "server",
     "user": "user",
 }
+_PLACEHOLDER = re.compile(r"%\((\w+)\)s")
+# The names in sentences, most of which are names of recorded details.
+_NAMED = {
+    name
+    for sentences in VERBS.values()
+    for text in sentences.values()
+    for name in _PLACEHOLDER.findall(text)
+}
 # Values that have no name of their own stand in quotation marks.
-_DETAILS = (
-    *("email", "token", "tool", "words", "count", "project", "team", "file", "reason"),
-    *("model", "server", "group", "name", "provider"),
-)
 QUOTED = ("conversation", "words", "token", "reason")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
@@ -187,12 +191,12 @@ def _values(event: AuditEvent, title: str) -> dict[str, str]:
     role = {name: _role(detail.get(name)) for name in ("role", "before", "after")}
     nobody = gettext("Deleted user")
     values = {
+        **{name: detail.get(name, "") for name in _NAMED},
         "actor": event.actor or nobody,
         "subject": event.subject or nobody,
         "verb": event.verb,
         "target": _UUID.sub("", event.target).strip() or event.target,
         "conversation": title,
-        **{name: detail.get(name, "") for name in _DETAILS},
         "made_at": _moment(detail.get("made_at")),
         **role,
     }
@@ -214,4 +218,5 @@ def _moment(value: object) -> str:
 
 
 def _role(value: object) -> str:
-    return str(ROLES.get(value, value or ""))  # type: ignore[call-overload]
+    """The name of a role; anything else as it was recorded."""
+    return str(ROLES[value]) if isinstance(value, str) and value in ROLES else str(value or "")

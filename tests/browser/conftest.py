@@ -20,6 +20,7 @@ from tests.support.upstream.fake import FakeUpstream
 HERE = Path(__file__).parent
 # As many as one test file puts in front of the shared site.
 PROXIES = 8
+LOG_CHARACTERS = 6000
 
 
 # Before the hook that leaves out slow tests.
@@ -37,9 +38,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Adds the server's log to the report of a failure."""
     report: pytest.TestReport = yield  # type: ignore[assignment]
     if report.when == "call":
         item.stash[HAS_FAILED] = report.failed
+    used = getattr(item, "funcargs", {}) if report.failed else {}
+    for site in {each for each in used.values() if isinstance(each, BrowserSite)}:
+        report.sections.append(("end of the server's log", site.log[-LOG_CHARACTERS:]))
     return report  # type: ignore[return-value]
 
 
