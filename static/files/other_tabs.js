@@ -1,12 +1,42 @@
 /* Files that were attached to this message, chosen from or removed in another tab. Loaded when there are some. */
-import { element } from "../base/dom.js";
+import { element, listen } from "../base/dom.js";
+import { FILES_CHANGED } from "../base/events.js";
 import { changed, chips, list, put, read } from "./chips.js";
 
 const shown = () => chips().filter(chip => chip.querySelector("[name=files]"));
+const isUploading = () => chips().some(chip => "uploading" in chip.dataset);
 /* The form in which the server names a file with its choice. */
 const stateOf = chip => `${chip.id.replace("file-", "")}:${chip.dataset.use}:${chip.dataset.pages}`;
 
-export async function meetFiles(states) {
+let told = [];
+let isMeeting = false;
+let isDue = false;
+// True if the server told of the files while one of them was uploaded here: it may be removed before its upload has
+// ended for this tab.
+let isInDoubt = false;
+
+export function meetFiles(states) {
+  told = states;
+  isInDoubt = isUploading();
+  return meetTold();
+}
+
+/* One after the other: what was read before a file was removed would bring its chip back. */
+async function meetTold() {
+  isDue = true;
+  if (isMeeting) return;
+  isMeeting = true;
+  try {
+    while (isDue) {
+      isDue = false;
+      await meet(told);
+    }
+  } finally {
+    isMeeting = false;
+  }
+}
+
+async function meet(states) {
   const known = shown().map(stateOf);
   if (known.length === states.length && known.every(state => states.includes(state))) return;
   let html;
@@ -18,3 +48,9 @@ export async function meetFiles(states) {
   for (const chip of shown()) if (!current.some(({ id }) => id === chip.id)) chip.remove();
   changed();
 }
+
+listen(FILES_CHANGED, () => {
+  if (!isInDoubt || isUploading()) return;
+  isInDoubt = false;
+  meetTold();
+});

@@ -163,6 +163,15 @@ PASTE_TEXT = """text => {
   document.getElementById("text").dispatchEvent(event);
 }"""
 
+# Notes how many files the page is told of, each time.
+NOTE_FILES = """() => {
+  window.counts = [];
+  document.addEventListener("htmx:ws:before:message:incoming", event => {
+    const { channel, files } = JSON.parse(event.detail.message.data);
+    if (channel === "draft" && files) counts.push(files.length);
+  }, true);
+}"""
+
 
 def test_document_is_read_looked_into_and_sent(site: BrowserSite, tab: OpenTab) -> None:
     alice = open_room(site, tab, "It rises.")
@@ -198,11 +207,20 @@ def test_files_appear_in_other_tabs_and_a_deleted_one_says_so(
     chips, others = (each.page.locator(".attaching .attachment") for each in (alice, other))
 
     alice.page.locator("#attach-input").set_input_files([NOTES])
+    expect(others).to_contain_text("about 7 tokens")
+    # The file is removed before the tab that uploads it has an answer.
+    address = alice.page.locator("#attaching").get_attribute("data-address")
+    alice.hold_answer(f"**{address}")
+    alice.page.evaluate(NOTE_FILES)
     alice.page.locator("#attach-input").set_input_files([SPRING])
     expect(others).to_have_count(2)
-    expect(others.nth(0)).to_contain_text("about 7 tokens")
     other.button("Remove spring.png").click()
+    alice.until(
+        lambda: alice.page.evaluate("() => counts.join().endsWith('2,1')"), "told of both changes"
+    )
+    alice.release()
     expect(chips).to_have_count(1)
+    expect(chips).to_contain_text("notes.md")
     expect(bob.page.locator(".attaching .attachment")).to_have_count(0)
     other.write("What is the level?").shows("It rises.").until_ended()
     expect(chips).to_have_count(0)
