@@ -23,6 +23,7 @@ from django.db import DatabaseError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
+from chat.core.prepared import PreparedUpdate
 from chat.models import ProviderSession, User, UserSession
 from chat.models.session import SIGNED_IN_AT, USER_AGENT_LENGTH
 
@@ -118,20 +119,27 @@ def _is_fragment(request: HttpRequest) -> bool:
 def note_use(request: HttpRequest, user: User, key: str) -> None:
     """Writes the last use of a session, if that is due. A database that fails doesn't end the request."""
     if recent_writes.take_turn(key):
-        with suppress(DatabaseError), transaction.atomic():
+        with suppress(DatabaseError):
             _write(request, user, key)
+
+
+_use = PreparedUpdate(
+    lambda session_key, now, user_agent, address: (
+        UserSession.objects.filter(session_key=session_key),
+        {"last_used_at": now, "user_agent": user_agent, "address": address},
+    )
+)
 
 
 def _write(request: HttpRequest, user: User, key: str) -> None:
     now = timezone.now()
     client = _client_of(request)
-    rows = UserSession.objects.filter(session_key=key)
-    stale = now - timedelta(seconds=used_every())
-    if not rows.filter(last_used_at__lt=stale).update(last_used_at=now, **client):
-        # Another process has just written it, or the person signed in with an older version.
+    if not _use(session_key=key, now=now, **client):
+        # The person signed in with an older version, or another process has just written the row.
         row = UserSession(user=user, session_key=key, **client)
         UserSession.objects.bulk_create([row], ignore_conflicts=True)
     if settings.SESSION_IDLE_SECONDS:
+        rows = UserSession.objects.filter(session_key=key)
         _stay(rows.values_list("created_at", flat=True).first() or now, key, now)
 
 

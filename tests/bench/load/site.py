@@ -38,6 +38,7 @@ def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
         TeamRole,
         Upstream,
         User,
+        UserSession,
         Visibility,
     )
     from tests.support.processes.seed import sign_in
@@ -95,9 +96,14 @@ def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
         }
         for answer in answered
     ]
+    sessions = [sign_in(user) for user in users]
+    # As at a sign-in, so that the first message in a session only notes its use.
+    UserSession.objects.bulk_create(
+        UserSession(user=user, session_key=key) for user, key in zip(users, sessions, strict=True)
+    )
     return {
         "choice": f"{upstream.public_id.hex}:{MODEL}",
-        "sessions": [sign_in(user) for user in users],
+        "sessions": sessions,
         # One list for each person.
         "conversations": [seeded[number :: len(users)] for number in range(len(users))],
     }
