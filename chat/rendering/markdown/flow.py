@@ -415,7 +415,7 @@ class Flow(Part):
         )
 
     def _html_of(self, first: int, last: int) -> str:
-        return "".join(block.html for block in islice(self._blocks, first, last))
+        return "".join(block.html for block in self._blocks[first:last])
 
     def _section(self, first: int) -> str:
         number = first // SECTION_BLOCKS
@@ -448,6 +448,8 @@ class Flow(Part):
         if self._replaced_seq > since:
             patches.replace(f"{self._prefix}-closed", self._sections_from(0))
             return
+        if not self._block_seqs or self._block_seqs[-1] <= since:
+            return
         first = bisect_right(self._block_seqs, since)
         # A block that closes was open until now, and its HTML begins as it did.
         like = f"{self._prefix}-open"
@@ -462,6 +464,8 @@ class Flow(Part):
         target = f"{self._prefix}-parts"
         if self._parts_reset_seq > since:
             patches.replace(target, "".join(part.html for part in self._parts))
+            return
+        if not self._part_seqs or self._part_seqs[-1] <= since:
             return
         new = self._parts[bisect_right(self._part_seqs, since) :]
         html = "".join(part.html for part in new)
