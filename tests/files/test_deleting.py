@@ -27,6 +27,7 @@ from chat.models import (
     FileContent,
     FileUse,
     Message,
+    Project,
     StoredFile,
     Team,
     User,
@@ -224,14 +225,19 @@ def test_same_bytes_elsewhere_stay(sent: Room, alice: User, make_run: MakeRun) -
 
 
 @pytest.mark.databases
-def test_administrators_delete_old_files(sent: Room, capsys: pytest.CaptureFixture[str]) -> None:
-    old = files_in(sent.conversation)[0]
+def test_administrators_delete_old_files(
+    sent: Room, team: Team, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, shared, _ = files_in(sent.conversation)
     past = timezone.now() - timedelta(days=40)
-    StoredFile.objects.filter(pk=old.pk).update(created_at=past)
+    StoredFile.objects.filter(pk__in=[old.pk, shared.pk]).update(created_at=past)
+    project = Project.objects.create(team=team, name="Rivers")
+    StoredFile.objects.filter(pk=shared.pk).update(project=project)
 
     call_command("delete_files", older_than=30)
 
     assert "Deleted 1 file" in capsys.readouterr().out
+    # The file of a project stays.
     assert [each.is_deleted for each in files_in(sent.conversation)] == [True, False, False]
     call_command("delete_files", older_than=30)
     assert "Deleted 0 files" in capsys.readouterr().out

@@ -69,6 +69,16 @@ EXAMPLES: list[Example] = [
         0,
     ),
     (
+        "senders as the API names them",
+        chat(
+            {"uuid": "u", "role": "user", "text": "Why?"},
+            {"uuid": "a", "role": "assistant", "text": "So."},
+        ),
+        ["u <  user: Why?", "a < u assistant: So.", "= a"],
+        0,
+        0,
+    ),
+    (
         "no links: a line by time, whatever the order in the file",
         chat(
             message("a", "assistant", "So.", created_at="2025-03-01T10:00:05Z"),

@@ -15,7 +15,16 @@ from django.urls import reverse
 from django.utils import timezone
 
 from chat.accounts.actions.tokens import create_token
-from chat.models import AccessToken, AuditEvent, Team, User, UserSession
+from chat.models import (
+    AccessToken,
+    AuditEvent,
+    Identity,
+    IdentityProvider,
+    ProviderSession,
+    Team,
+    User,
+    UserSession,
+)
 from chat.sessions.devices import device_of, is_same_network
 from chat.web import session_use
 from tests.conftest import PASSWORD
@@ -260,6 +269,12 @@ def test_use_keeps_a_session_but_not_beyond_its_time(alice: User, settings: obje
     assert use(signed_in_at=day_ago) == pytest.approx(3600, abs=60)
     almost_over = timezone.now() - timedelta(days=14) + timedelta(seconds=600)
     assert use(signed_in_at=almost_over) == pytest.approx(600, abs=60)
+    # What began at a company's provider ends when that says.
+    provider = IdentityProvider.objects.create(name="Harbor", issuer="https://id.example.org")
+    identity = Identity.objects.create(user=alice, provider=provider, sub="alice")
+    ends_at = timezone.now() + timedelta(seconds=900)
+    ProviderSession.objects.create(identity=identity, session_key=key, expires_at=ends_at)
+    assert use(signed_in_at=day_ago) == pytest.approx(900, abs=60)
 
 
 # --- what it costs --------------------------------------------------------------------------------
