@@ -18,6 +18,7 @@ from django.test import Client, TransactionTestCase
 from hypothesis.internal.conjecture import providers
 from xdist.scheduler import LoadScopeScheduling
 
+from chat.core import rate_limits
 from chat.models import Conversation, Membership, Team, TeamRole, Upstream, User, Visibility
 from tests.support import databases
 from tests.support.machine import skip_what_cannot_run
@@ -172,6 +173,13 @@ def redis_server() -> Iterator[Redis]:
         yield server
     finally:
         server.close()
+
+
+@pytest.fixture(autouse=True)
+def _minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No minute ends during a test: the counts of limits per minute would begin anew."""
+    minute = rate_limits.current_minute()
+    monkeypatch.setattr(rate_limits, "current_minute", lambda: minute)
 
 
 @pytest.fixture(autouse=True)

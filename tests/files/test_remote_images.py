@@ -12,7 +12,6 @@ from django.core.cache import cache
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
 
 from chat import events
 from chat.core.errors import ActionRefused
@@ -293,12 +292,8 @@ def test_fetches_of_one_person_are_limited_per_minute(
     fetch: Fetch,
     settings: Any,
     bob: User,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings.PICTURES_PER_MINUTE = 2
-    # All of it within the same minute of the clock.
-    now = timezone.now()
-    monkeypatch.setattr(timezone, "now", lambda: now)
     addresses = [host.serve(f"/{n}.png", png()) for n in range(3)]
     run = with_images(answer, *addresses)
 
