@@ -50,7 +50,7 @@ class CheckedList(NamedTuple):
 
     def changed_for(self, person: int, since: int, *, only_late: bool = False) -> tuple[int, ...]:
         """The conversations that may have changed in this person's list after a check."""
-        # In the order of their numbers: of half a minute, each tab looks at the last seconds.
+        # Changes are in the order of their numbers, and a tab needs those of the last seconds of half a minute.
         first = bisect_right(self.changes, since, key=attrgetter("number"))
         return tuple(
             each.conversation_pk

@@ -47,7 +47,7 @@ def queue(user: User, document: Document) -> None:
 
 
 def expect(files: Iterable[StoredFile]) -> None:
-    """Stores documents for a later reading: an import brings many at once, and nobody waits for them. The periodic task
+    """Stores documents that are read later, because an import brings many at once. The periodic task
     queues a few at a time (`chat.documents.purge`). Call this in the transaction that stores the files."""
     wanted = {
         (file.sha256, kind)

@@ -18,7 +18,7 @@ from chat.profile.forms import PictureForm
 from chat.web.decorators import ask_to_sign_in, login_required, post_action, refuse_with_message
 from chat.web.files import bytes_response
 
-# Each picture has an address of its own. Whoever may no longer see it keeps what they have seen, for a day.
+# Each picture has an address of its own. A browser keeps it for a day, even if its person may no longer see it.
 CACHE = "private, max-age=86400, immutable"
 
 

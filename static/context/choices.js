@@ -4,8 +4,8 @@ import { announce, listen, on, request } from "../base/dom.js";
 import { AFTER_REQUEST } from "../base/events.js";
 import { gettext } from "../base/i18n.js";
 
-/* Fills in an estimate where the server has counted nothing, or something else than what is sent now. An answer that is
-   written brings its own figures. Returns whether there is a figure. */
+/* Fills in an estimate where the server has counted nothing, or something else than what is sent now. A live answer
+   sends its own figures. Returns whether there is a figure. */
 export async function estimate(figures, address) {
   if (figures.dataset.begun || document.querySelector("#strip .phase")) return false;
   figures.dataset.begun = "asked";

@@ -21,7 +21,7 @@ export function meetFiles(states) {
   return meetTold();
 }
 
-/* One after the other: what was read before a file was removed would bring its chip back. */
+/* Notices are met one after the other: a list that was read before a file was removed would bring its chip back. */
 async function meetTold() {
   isDue = true;
   if (isMeeting) return;

@@ -61,7 +61,7 @@ def group_of(team: Team, *people: User) -> Group:
     return group
 
 
-# What is set up, by name, and whether Alice may then use the model in her team.
+# Rules by name: whether Alice may use the model in her team, and a function that sets the rule up.
 RULES: dict[str, tuple[bool, Callable[[Upstream, Team, Team, User, User], object]]] = {
     "no rules": (True, lambda upstream, team, other, alice, bob: None),
     "limited to nobody": (False, lambda upstream, team, other, alice, bob: limit(upstream)),

@@ -269,7 +269,7 @@ def test_use_keeps_a_session_but_not_beyond_its_time(alice: User, settings: obje
     assert use(signed_in_at=day_ago) == pytest.approx(3600, abs=60)
     almost_over = timezone.now() - timedelta(days=14) + timedelta(seconds=600)
     assert use(signed_in_at=almost_over) == pytest.approx(600, abs=60)
-    # What began at a company's provider ends when that says.
+    # A session that began at a company's provider ends at its own time.
     provider = IdentityProvider.objects.create(name="Harbor", issuer="https://id.example.org")
     identity = Identity.objects.create(user=alice, provider=provider, sub="alice")
     ends_at = timezone.now() + timedelta(seconds=900)

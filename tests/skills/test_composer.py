@@ -90,7 +90,7 @@ def test_skills_are_switched_for_everybody(
     # Bob's page does not have Alice's own skill, which stays.
     switched(as_bob, conversation, shown_skills=[skill.public_id])
     assert names_in(conversation) == ["own"]
-    # Nor can he switch it.
+    # Bob can't switch it either.
     refused = switched(as_bob, conversation, shown_skills=[own.public_id])
     assert (refused.status_code, names_in(conversation)) == (422, ["own"])
     # A page of an older version names none.

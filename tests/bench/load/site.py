@@ -97,7 +97,7 @@ def seed(upstream_url: str, people: str, conversations: str) -> dict[str, Any]:
         for answer in answered
     ]
     sessions = [sign_in(user) for user in users]
-    # As at a sign-in, so that the first message in a session only notes its use.
+    # A sign-in makes these rows, so that the first message in a session only notes its use.
     UserSession.objects.bulk_create(
         UserSession(user=user, session_key=key) for user, key in zip(users, sessions, strict=True)
     )
