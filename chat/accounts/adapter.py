@@ -116,7 +116,7 @@ class AccountAdapter(DefaultAccountAdapter):
         AuditEvent.objects.create(
             actor=user, verb="user.password_set", subject=user, target=user.email[:200]
         )
-        # They have ended, because they have the old password; now they are not listed either.
+        # Other sessions have ended with the old password, and this removes them from the list.
         end_sessions(user, keep=_session_key_of(user))
 
     def send_password_reset_mail(self, user: User, email: str, context: dict[str, Any]) -> None:

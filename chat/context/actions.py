@@ -61,7 +61,7 @@ def _choose(
 ) -> None:
     conversation = message.conversation
     with storage_errors(), transaction.atomic():
-        # It is no news, but pages show the turns again below which a line comes or goes.
+        # The change is no news, but pages show the turns again below which a line comes or goes.
         revision = conversation.touch_quietly()
         count_rearrangement(conversation)
         # The choice with the highest key is in effect.

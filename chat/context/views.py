@@ -52,7 +52,7 @@ def _panel(request: HttpRequest, conversation: Conversation) -> dict[str, Any]:
         "is_proposal": is_proposal and first > sent.first,
         "is_over": model.window is not None and sent.tokens > model.window,
         "may_write": may_write,
-        # There is nothing above a single message.
+        # A single message has nothing above it that could be left out.
         "may_choose": may_write and sum(turn.is_person for turn in sent.turns) > 1,
         "parent": _parent(sent.turns[-1].hex) if sent.turns else "",
         "key": uuid.uuid4(),

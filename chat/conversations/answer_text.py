@@ -20,7 +20,7 @@ def source_of(answer: Message) -> str:
 
 def _result_of(run: Run) -> Result:
     result = events.decode_result(run.result) if run.result else None
-    # Only the log has the boundaries between its texts.
+    # The boundaries between texts above and below cards are in the log alone.
     if result is None or result.ext.artifacts or result.ext.mockups:
         return fold(divided(read_events(run)))
     return result

@@ -154,7 +154,7 @@ _messages_of: Prepared[Any] = Prepared(
                     :1
                 ]
             ),
-            # As `chat.conversations.context_start` reads them.
+            # Columns that `chat.conversations.context_start` reads.
             start=F("context_start__pk"),
             start_kind=F("context_start__kind"),
             start_at=F("context_start__created_at"),

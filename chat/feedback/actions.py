@@ -86,7 +86,7 @@ def _checked(value: int, reasons: Iterable[str], note: str) -> dict[str, object]
     if len(note) > NOTE_LIMIT:
         text = gettext("A note can have at most %(count)d characters.")
         raise InvalidForm(text % {"count": NOTE_LIMIT})
-    # In the order of the form, without those of the other value.
+    # Reasons are stored in the order of the form, without those of the other value.
     known = [code.value for code in REASONS[value] if code.value in chosen]
     return {"value": value, "reasons": known, "note": note}
 

@@ -56,7 +56,7 @@ def _delete(files: Iterable[int]) -> int:
     messages = Message.objects.filter(attachments__file__in=keys)
     rooms = Conversation.objects.filter(messages__in=messages).distinct().order_by("pk")
     for room in rooms if count else ():
-        # It is no news, but pages show the turn again.
+        # A deleted file is no news, but pages show its turn again.
         revision = room.touch_quietly()
         changed = messages.filter(conversation=room).values("pk")
         Message.objects.filter(pk__in=changed).update(revision=revision)

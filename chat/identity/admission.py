@@ -90,7 +90,7 @@ def _connected(provider: IdentityProvider, person: Person) -> Identity | None:
     account by an address that they only claim, here or there."""
     if not person.email:
         return None
-    # Both are in small letters. Databases disagree about those of other scripts, so none compares them here.
+    # Both addresses are in small letters: databases disagree about those of other scripts, so none compares them here.
     user = User.objects.filter(email=person.email).first()
     if user is None:
         return None

@@ -99,7 +99,7 @@ def _check_issuer(provider: IdentityProvider, connection: Connection) -> None:
     if connection.issuer == provider.issuer:
         return
     if provider.identities.exists():
-        # The same subject at another issuer is another person.
+        # A subject stands for another person at another issuer.
         raise ActionRefused(
             gettext(
                 "People have signed in at this provider, so its address can’t change. Add another provider instead."
@@ -313,7 +313,7 @@ def _adopt(provider: IdentityProvider, values: dict[str, str]) -> None:
         return
     is_new = provider.pk is None
     if not is_new and provider.issuer != values["issuer"] and provider.identities.exists():
-        # The same subject at another issuer is another person.
+        # A subject stands for another person at another issuer.
         logger.error("identity.issuer_changed provider=%s", provider.slug)
         IdentityProvider.objects.filter(pk=provider.pk).update(is_enabled=False)
         return

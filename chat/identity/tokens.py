@@ -183,7 +183,7 @@ def _verified(
     if len(token) > TOKEN_LENGTH:
         raise TokenRefused("too_long")
     try:
-        # It refuses extensions that a token calls critical, such as an unencoded payload (RFC 7797).
+        # PyJWT refuses extensions that a token calls critical, such as an unencoded payload (RFC 7797).
         header = jwt.get_unverified_header(token)
     except _FAULTS:
         raise TokenRefused("malformed") from None

@@ -88,7 +88,7 @@ class GroupRule(models.Model):
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     provider = models.ForeignKey(IdentityProvider, on_delete=models.CASCADE, related_name="rules")
-    # As the claim has it. Groups below it count, too: `/sales` stands for `/sales/europe`.
+    # The group as the claim names it. Groups below it count, too: `/sales` stands for `/sales/europe`.
     claimed = models.CharField(max_length=200)
     team = models.ForeignKey(Team, null=True, on_delete=models.CASCADE, related_name="+")
     role = models.CharField(max_length=10, choices=TeamRole.choices, default=TeamRole.MEMBER)

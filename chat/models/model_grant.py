@@ -27,7 +27,7 @@ class ModelGrant(models.Model):
         related_name="grants",
     )
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="model_grants")
-    # Only for the members of this group of the team.
+    # The group of the team whose members alone have the grant; without one, the whole team has it.
     group = models.ForeignKey(
         Group, null=True, blank=True, on_delete=models.CASCADE, related_name="model_grants"
     )

@@ -32,7 +32,7 @@ class Skill(models.Model):
     )
     project = models.ForeignKey(Project, null=True, on_delete=models.CASCADE, related_name="skills")
     team = models.ForeignKey(Team, null=True, on_delete=models.CASCADE, related_name="skills")
-    # As its newest SKILL.md says.
+    # The name that the newest SKILL.md says.
     name = models.CharField(gettext_lazy("name"), max_length=SKILL_NAME_LENGTH)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
@@ -64,7 +64,7 @@ class SkillVersion(Version):
     )
     # SKILL.md as it was imported or written.
     text = models.TextField()
-    # As SKILL.md says. Lists and requests have it of many skills at once.
+    # The description of SKILL.md, in a column because lists and requests have it of many skills at once.
     description = models.CharField(max_length=SKILL_DESCRIPTION_LENGTH)
     files = models.JSONField(default=list, blank=True)
 

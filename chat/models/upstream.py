@@ -114,7 +114,7 @@ class Upstream(models.Model):
     # Active runs continue, and nothing new starts: new runs wait in the queue.
     is_draining = models.BooleanField(gettext_lazy("paused"), default=False)
     is_demo = models.BooleanField(default=False, editable=False)
-    # Only teams with a grant may use it (`ModelGrant`). A column, so that a server for everyone costs no query.
+    # True if teams need a grant to use it (`ModelGrant`). A column, so that a server for everyone costs no query.
     is_limited = models.BooleanField(default=False, db_default=False, editable=False)
     # Settings of the dialect, as its `options` declare them.
     options = models.JSONField(default=dict, blank=True)

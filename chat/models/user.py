@@ -96,7 +96,7 @@ class User(AbstractBaseUser, PermissionsMixin):
         max_length=200, blank=True, default="", db_default="", editable=False
     )
     # How this person reads conversations: each page has it on its root element, so that nothing moves while it loads.
-    # They are here, because each request reads the user anyway.
+    # These settings are here, because each request reads the user anyway.
     reading_width = models.CharField(
         max_length=10,
         choices=ReadingWidth.choices,

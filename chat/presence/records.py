@@ -56,7 +56,7 @@ class PresentPerson(NamedTuple):
     is_idle: bool
     is_typing: bool
     public_id: UUID | None = None
-    # As that of `User`, for the picture.
+    # The version of the person's picture (`User.picture_version`).
     picture_version: str = ""
 
     def __str__(self) -> str:

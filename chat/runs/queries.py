@@ -122,7 +122,7 @@ RECORD_PERSONAL_INSTRUCTIONS = """
     INSERT INTO chat_runpersonalinstructions (run_id, user_id, text) VALUES (%s, %s, %s)
     ON CONFLICT (run_id) DO UPDATE SET text = excluded.text
 """
-# The same for the part of the conversation that it is sent.
+# Records the part of the conversation that a run is sent; an earlier attempt may have recorded another one.
 RECORD_SENT_CONTEXT = """
     INSERT INTO chat_sentcontext (run_id, start_id, left_out) VALUES (%s, %s, %s)
     ON CONFLICT (run_id) DO UPDATE SET start_id = excluded.start_id, left_out = excluded.left_out

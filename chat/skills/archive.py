@@ -44,7 +44,7 @@ _LIMITS = Limits(
 )
 _READER = "chat.skills.zip_reader:read_archive"
 _entries = msgspec.json.Decoder(list[Entry])
-# They stand for something else on some system.
+# Characters of paths that stand for something else on some system.
 _FORBIDDEN = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f]')
 # Systems add these files by themselves.
 _IGNORED = re.compile(r"(?:^|/)(?:__MACOSX/|\.DS_Store$|Thumbs\.db$|desktop\.ini$)")
@@ -124,7 +124,7 @@ def _checked_paths(entries: Sequence[Entry]) -> list[str]:
     """The paths of the files, in their order. Raises ``ActionRefused`` for what could become another place or another kind
     of file on some system."""
     paths: list[str] = []
-    # As systems compare paths that distinguish neither case nor Unicode normal forms.
+    # Paths are compared as on systems that distinguish neither case nor Unicode normal forms.
     files: set[str] = set()
     folders: set[str] = set()
     for entry in entries:

@@ -19,7 +19,7 @@ TEXT_LENGTH = 200_000
 COMPATIBILITY_LENGTH = 500
 _FACT_LENGTH = 1_000
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-# They have places of their own on pages.
+# Facts that have places of their own on pages.
 _KNOWN = ("name", "description", "license", "compatibility", "allowed-tools", "metadata")
 
 

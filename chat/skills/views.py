@@ -90,7 +90,7 @@ def preview(request: HttpRequest) -> HttpResponse:
     try:
         contents = read_upload(bytes(kept.body))
     except ActionRefused as refusal:
-        # It was read when it came, perhaps by another version of the program.
+        # The upload was read when it came, perhaps by another version of the program.
         actions.cancel_upload(user)
         messages.error(request, str(refusal))
         return redirect("skill_import")

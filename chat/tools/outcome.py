@@ -269,7 +269,7 @@ def ask_again(questions: Iterable[Question]) -> None:
         conversation = question.conversation
         name = _name_of(question)
         if kind := _own_functions(question.run).get(name):
-            # It ran by itself in the original. Here it would begin a request that nobody has asked for.
+            # The call ran by itself in the original. Here it would begin a request that nobody has asked for.
             call = _new_call(question, None, checks.Decision(verdict=Verdict.ASK), None)
             call.kind, call.rule = kind, ToolRule.AUTO
             call.save()

@@ -43,7 +43,7 @@ def _gated_user(request: HttpRequest, found: User | AnonymousUser) -> User | Ano
     if state is FactorState.FULFILLED:
         return user
     if state is FactorState.UNVERIFIED:
-        # It can only be a session from before the factor, or one that was made without the sign-in page.
+        # The session can only be from before the factor, or made without the sign-in page.
         request.session.flush()
         return AnonymousUser()
     request.lacks_second_factor = True  # type: ignore[attr-defined]

@@ -100,7 +100,7 @@ def session_use(respond: Respond) -> Respond:
 
     def noting(request: HttpRequest) -> HttpResponse:
         response = respond(request)
-        # Only where the view has read the person: nothing is read for this.
+        # A use is noted where the view has read the person, so that nothing is read for it.
         user = getattr(request, "_cached_user", None)
         if user is not None and user.is_authenticated and not _is_fragment(request):
             key = request.session.session_key

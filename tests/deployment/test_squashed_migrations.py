@@ -124,7 +124,7 @@ def test_older_installation_gets_the_same_tables(both: tuple[Any, Any]) -> None:
     migrate(FIRST, one_by_one=True)
     assert [bytes(file.body) for file in old.order_by("pk")] == [BODY, BODY, b"other"]
 
-    # As an installation does: with the migrations that are missing.
+    # An installation goes on with the migrations that are missing.
     migrate()
     assert tables() == new
     assert MigrationExecutor(connection).loader.graph.leaf_nodes("chat")[0] in set(

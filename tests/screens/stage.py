@@ -56,7 +56,7 @@ class Made:
         return found
 
 
-# What the sign-in page depends on, changed when a screen needs it. The screens with these come last.
+# Statements for screens that need another sign-in page. These screens come last.
 CHANGES = {
     "one-provider": ("UPDATE chat_identityprovider SET is_enabled = (slug = 'keycloak')",),
     "no-passwords": ("INSERT OR REPLACE INTO chat_passwordsetting (id, is_on) VALUES (1, 0)",),

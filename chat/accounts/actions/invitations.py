@@ -34,7 +34,7 @@ ADDRESSES_LIMIT = 30
 MAILS_PER_MINUTE = 60
 # Refusals of a link in a minute because an address has an account. More would ask who has one.
 KNOWN_PER_MINUTE = 5
-# The same address gets an invitation again at the earliest after this time.
+# An address gets another mail with an invitation after this time at the earliest.
 RESEND_AFTER = timedelta(minutes=1)
 
 

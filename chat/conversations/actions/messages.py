@@ -150,7 +150,7 @@ class Parent:
     is_live: bool
     # It had no message below it.
     is_last: bool
-    # It is one of the answers of a comparison of which nobody has chosen one.
+    # True for an answer of a comparison of which nobody has chosen one.
     is_undecided: bool
     # Nothing had been sent with the idempotency key of the message that is sent now.
     is_key_new: bool
